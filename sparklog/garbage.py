@@ -46,10 +46,11 @@ def seldom_collected() -> Iterator[None]:
                 gc.set_threshold(*_CALLS.known)
 
 
-def collect_seldom() -> None:
-    """Let the collector of a service run seldom, and never look at what is loaded now.
+def freeze_loaded() -> None:
+    """Let the collector never look at what is loaded now, and run seldom from now on.
 
-    Modules and kernels are no garbage.
+    Modules and kernels are no garbage. A thread in `seldom_collected` changes nothing of it when it
+    leaves.
     """
     gc.collect()
     gc.freeze()

@@ -5,15 +5,16 @@
 
 One group is committed at a time. A request that comes when there was no commit lately does not
 wait. After a group, the next one waits until as many requests have come again, and one of each
-other client that has come meanwhile; but no longer than the last commit took, and linger.ms at
-most. So clients that send their next request after an answer form one group, instead of two that
-take turns. Requests that a client of the group itself has sent ahead are not waited for: it sends
-no others before it has more records. On an object store, where a commit is expensive, a group waits
-longer.
+other client that came meanwhile; but no longer than the last commit took, and linger.ms at most. So
+clients that send their next request after an answer form one group, instead of two that take turns.
+A group that has waited in vain shows that clients do not come again: then the next one waits for
+the requests of a group alone. Requests that a client of the group itself has sent ahead are not
+waited for: it sends no others before it has more records. On an object store, where a commit is
+expensive, a group waits longer.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -57,7 +58,7 @@ class _Waiting:
     slots: list[Slot]
     size_bytes: int
     answer: asyncio.Future[list[Outcome]]
-    client: object = None
+    client: Hashable = None
     """Whose request it is; None for a client of its own."""
     make: Callable[[], Append] | None = None
     """Makes the batch when its group is taken; before that `slots` is empty."""
@@ -92,6 +93,8 @@ class AppendCommit:
         self._grown = 0
         """How many requests have joined a waiting one (`grew`)."""
         self._ends_linger = asyncio.Event()
+        self._has_waited_in_vain = False
+        """Whether the last group waited, and its time was over before it was complete."""
         self._is_ending = False
         self._answered_s = 0.0
         self._commit_s = 0.0
@@ -101,7 +104,7 @@ class AppendCommit:
         self,
         request: Sequence[Append],
         *,
-        client: object = None,
+        client: Hashable = None,
         produce_version: int = PRODUCE_VERSION,
     ) -> asyncio.Future[list[Outcome]]:
         """Take a request; return a future with an outcome for each batch, in their order.
@@ -190,21 +193,24 @@ class AppendCommit:
             left_s = self._answered_s + longest_s - loop.time()
         else:
             left_s = max(REMOTE_LINGER_S, 2 * self._commit_s)
+        self._has_waited_in_vain = False
         if left_s <= 0 or self._waits_no_longer():
             return
         self._ends_linger.clear()
         timer = loop.call_later(left_s, self._ends_linger.set)
         await self._ends_linger.wait()
         timer.cancel()
+        self._has_waited_in_vain = not self._waits_no_longer()
 
     def _waits_no_longer(self) -> bool:
         is_complete = self._is_local and len(self._waiting) + self._grown >= self._wanted
         return is_complete or self._is_ending or self._bytes >= self._limits.max_pending_bytes
 
     def _others_than(self, group: Sequence[_Waiting]) -> int:
-        """Return how many requests wait whose clients have none in the group."""
-        clients = {one.client for one in group} - {None}
-        return sum(one.client not in clients for one in self._waiting) + self._grown
+        """Return how many other clients than those of the group wait."""
+        others = {one.client for one in self._waiting} - {one.client for one in group}
+        unnamed = sum(one.client is None for one in self._waiting)
+        return len(others - {None}) + unnamed + self._grown
 
     async def _commit(self, group: Sequence[_Waiting]) -> None:
         """Write a group on the thread, and answer its requests."""
@@ -218,7 +224,8 @@ class AppendCommit:
             image = await loop.run_in_executor(self._thread, self._writer.write, slots, companions)
         except Exception as error:  # noqa: BLE001 - raised in the waiting requests, then logged
             image, failure = None, error
-        self._wanted += self._others_than(group)
+        if not self._has_waited_in_vain:
+            self._wanted += self._others_than(group)
         self._answered_s = loop.time()
         self._commit_s = self._answered_s - began_s
         if image is not None and self.on_commit is not None:

@@ -28,7 +28,7 @@ Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 
 FEW: Final = 16
-"""Up to so many records a partition is chosen record by record: the kernels take longer to call."""
+"""Up to so many records without keys are placed without a kernel, whose call takes longer."""
 RECORD_BYTES: Final = 16
 """The bytes that a record adds to the size of its request, besides key and value."""
 

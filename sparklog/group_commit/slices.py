@@ -12,7 +12,7 @@ import numpy as np
 from sparklog.clock import Clock
 from sparklog.errors import UsageError
 from sparklog.group_commit.rows import Int32s, Request, columns_of
-from sparklog.log_writer import SharedSegment, WritePlan, check_rows
+from sparklog.log_writer import SharedSegment, WritePlan, check_rows, takes_all_of_now
 from sparklog.log_writer.slice_entry import Slices, slice_entries
 from sparklog.model import SegmentEntry
 from sparklog.record.batches import BatchTable, byte_view
@@ -63,7 +63,7 @@ def write_slices(
     written: list[list[SegmentEntry]] = [[] for _ in records]
     alike: dict[_Settings, list[int]] = {}
     known: dict[int, _Settings] = {}
-    timeless: dict[int, bool] = {}
+    are_of_now: dict[int, bool] = {}
     for number, one in enumerate(records):
         plan, table = one.plan, one.table
         # Topics with equal configs have one object of them, and few have others.
@@ -73,9 +73,9 @@ def write_slices(
             known[id(plan.config)] = settings
         if one.size_bytes > min(plan.options.batch_size, settings.slice_bytes_max):
             continue
-        if id(table) not in timeless:
-            timeless[id(table)] = bool((table.timestamp == plan.now_ms).all())
-        if (timeless[id(table)] and not plan.config.is_compacted) or _is_taken(one):
+        if id(table) not in are_of_now:
+            are_of_now[id(table)] = bool((table.timestamp == plan.now_ms).all())
+        if (are_of_now[id(table)] and takes_all_of_now(plan)) or _is_taken(one):
             alike.setdefault(settings, []).append(number)
     for settings, numbers in alike.items():
         some = [records[number] for number in numbers]
@@ -88,7 +88,7 @@ def write_slices(
 
 
 def _is_taken(one: Records) -> bool:
-    """Whether a leader would take the records: always those of the present time, without a key."""
+    """Whether a leader would take the records."""
     try:
         check_rows(one.columns, one.plan)
     except UsageError:

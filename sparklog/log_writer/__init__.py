@@ -16,7 +16,7 @@ alone needs the encoder, which a process that plans or commits does without.
 
 from typing import TYPE_CHECKING, Any
 
-from sparklog.log_writer.checks import check_rows, counted_from
+from sparklog.log_writer.checks import check_rows, counted_from, takes_all_of_now
 from sparklog.log_writer.commit import PRODUCE, commit_write, in_order, write_of
 from sparklog.log_writer.own_offsets import NO_OFFSET, mixed
 from sparklog.log_writer.plan import (
@@ -48,6 +48,7 @@ __all__ = [
     "plan_write",
     "plan_write_on",
     "plan_write_to",
+    "takes_all_of_now",
     "write_of",
 ]
 

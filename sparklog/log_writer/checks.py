@@ -26,6 +26,11 @@ def counted_from(place: str) -> Iterator[None]:
         raise
 
 
+def takes_all_of_now(plan: WritePlan) -> bool:
+    """Whether `check_rows` refuses no rows whose timestamps all are the plan's time."""
+    return not plan.config.is_compacted
+
+
 def check_rows(columns: "RecordColumns", plan: WritePlan) -> None:
     """Refuse rows as a leader would (LogValidator). Times are those of the plan."""
     if plan.config.is_compacted and columns.key.null_count:

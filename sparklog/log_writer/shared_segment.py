@@ -48,7 +48,7 @@ class SharedSegment:
         return entry._replace(log_position=position)
 
     def put(self, batches: Iterable[Buffer], *, flush: bool) -> tuple[str, int]:
-        """Append the batches of one partition; return the path and where they begin in the file.
+        """Append batches; return the path, and where the first of them begins in the file.
 
         Small ones are held, and written together, so they must not change meanwhile.
         """
@@ -66,8 +66,8 @@ class SharedSegment:
             else:
                 self._held.append(data)
             self._end += len(data)
-        if self._end - self._file.bytes_written >= HELD_BYTES_MAX:
-            self._write(self._file)
+            if self._end - self._file.bytes_written >= HELD_BYTES_MAX:
+                self._write(self._file)
         return self._file.path, position
 
     def _write(self, file: NewFile) -> None:

@@ -78,7 +78,7 @@ class Request:
     def run(
         self, image: Image, stamp: Stamp, *, is_first: bool
     ) -> tuple[Edit, bytes, Image] | None:
-        """Plan on an image; return the edit as it is read, its JSON, and the image after it.
+        """Plan on an image; return the edit, its JSON, and the image after it.
 
         None if there is nothing to commit, or if the plan failed. `is_first` says that the image is
         committed as it is, without an edit of this batch: then a failure is final. Any other result
@@ -99,7 +99,7 @@ class Request:
                 self.fail(error)
             return None
         self._planned = Committed(after, image, after, edit)
-        return read, data, after
+        return edit, data, after
 
     def is_ready(self) -> bool:
         """Wait for the files that the edit names; if they are not durable, fail, return False."""
@@ -158,7 +158,7 @@ def _written(edit: Edit) -> tuple[bytes, Edit]:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One try of a batch: the edits as they are read, their JSON as one list, the image after."""
+    """One try of a batch: the edits, their JSON as one list, and the image after them."""
 
     edits: Sequence[Edit]
     data: bytes

@@ -47,8 +47,8 @@ def segment_json(entry: SegmentEntry) -> Json:
     }
 
 
-class _Written(NamedTuple):
-    """The names and values of the fields that an entry's types do not leave out."""
+class _Plain(NamedTuple):
+    """How plain entries are written: the names of their fields, without those that are None."""
 
     names: tuple[str, ...]
     values: Callable[[Row], Row]
@@ -58,16 +58,16 @@ class _Written(NamedTuple):
 def plain_segment_json(entry: SegmentEntry) -> Json | None:
     """Return `segment_json` of a segment without index files and aborted ranges; else None.
 
-    Each value has the type of its column, so `segment_of` returns an equal entry. None also where
-    that is not so.
+    Each value has the type of its column, so `segment_of` returns an equal entry. Returns None,
+    too, if a value has another type.
     """
-    written = _written(tuple(map(type, entry)))
-    if written is None or entry.aborted or max(written.integers(entry)) >= INT64:
+    plain = _plain(tuple(map(type, entry)))
+    if plain is None or entry.aborted or max(plain.integers(entry)) >= INT64:
         return None
     ids = entry.producer_ids
     if ids and (set(map(type, ids)) != {int} or max(ids) >= INT64):
         return None
-    found = dict(zip(written.names, written.values(entry), strict=True))
+    found = dict(zip(plain.names, plain.values(entry), strict=True))
     for name, default in _DEFAULTS.items():
         if found[name] == default:
             del found[name]
@@ -75,7 +75,7 @@ def plain_segment_json(entry: SegmentEntry) -> Json | None:
 
 
 @lru_cache(256)
-def _written(types: tuple[type, ...]) -> _Written | None:
+def _plain(types: tuple[type, ...]) -> _Plain | None:
     """Return how entries are written whose fields have these types; None if they are not plain.
 
     A field is None only where that is its default.
@@ -90,7 +90,7 @@ def _written(types: tuple[type, ...]) -> _Written | None:
     names = [name for name in _TYPES if given[name] is not type(None) and name != "aborted"]
     numbers = [name for name in names if _TYPES[name] is int]
     slots = SegmentEntry._fields.index
-    return _Written(tuple(names), itemgetter(*map(slots, names)), itemgetter(*map(slots, numbers)))
+    return _Plain(tuple(names), itemgetter(*map(slots, names)), itemgetter(*map(slots, numbers)))
 
 
 class _Shape(NamedTuple):

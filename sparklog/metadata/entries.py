@@ -65,29 +65,14 @@ class Entries:
         self._keep_ms = keep_ms
         self._seen: Stamp | None = None
         self._seen_ms = 0
-        self._kept: dict[int, Entry] = {}
 
     def saw(self, stamp: Stamp) -> None:
         """Note that the newest entry is in its slot now, because it was just read or put there."""
         self._seen, self._seen_ms = stamp, self._clock.boot_ms()
 
     def forget(self) -> None:
-        """Forget all entries: the log dir was restored or replaced."""
-        self._seen, self._kept = None, {}
-
-    def keep(self, entry: Entry) -> None:
-        """Keep an entry that was put and has landed: the fold needs not read and decode it."""
-        self._kept[entry.version] = entry
-
-    def kept(self, version: int) -> Entry | None:
-        """Return an entry that was kept; None for any other."""
-        return self._kept.get(version)
-
-    def let_go(self, cover: int) -> None:
-        """Forget the kept entries that a fold covers."""
-        for version in [*self._kept]:  # while another thread keeps an entry
-            if version <= cover:
-                self._kept.pop(version, None)
+        """Forget the newest entry seen: the log dir was restored or replaced."""
+        self._seen = None
 
     def read(self, version: int) -> Entry | None:
         """Return an entry, with its edits; None if there is no entry of this version.

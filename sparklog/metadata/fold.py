@@ -60,10 +60,7 @@ def fold(
     """
     image = log.image()
     based_on, cover = image.fold.cover, image.version
-    entries = [
-        log.entries.kept(version) or told(log, image.fold, version)
-        for version in range(based_on + 1, cover + 1)
-    ]
+    entries = [told(log, image.fold, version) for version in range(based_on + 1, cover + 1)]
     is_idle = all(edit.fold is not None for entry in entries for edit in entry.edits)
     if not entries or (is_idle and not is_forced):
         return None
@@ -90,7 +87,7 @@ def commit_fold(log: MetadataLog, made: FoldEdit, operation: str = "FOLD") -> Im
         return None
     if committed.edit is None:
         return None
-    log.folded(made)
+    log.bytes_behind = 0
     publish(log, committed.image.version, made)
     return committed.image
 

@@ -152,11 +152,6 @@ class FollowedLog:
             if self.files.is_local and not self.entries.has(self._read.version):
                 self._reopen()
 
-    def folded(self, fold: FoldEdit) -> None:
-        """Note a fold that has landed."""
-        self.bytes_behind = 0
-        self.entries.let_go(fold.cover)
-
     def _read_on(self, image: Image) -> None:
         self._image, known = image, image
         self._looked_ms = self.clock.boot_ms()
@@ -175,10 +170,7 @@ class FollowedLog:
     def _after(self, image: Image, entry: Entry) -> Image:
         """Return the image after an entry. Raises CorruptMetadataError if it does not follow."""
         known = image.stamp
-        self.bytes_behind += entry.bytes
-        fold = fold_of(entry)
-        if fold is not None:
-            self.folded(fold)
+        self.bytes_behind = 0 if fold_of(entry) is not None else self.bytes_behind + entry.bytes
         if entry.is_foreign:
             stamp = Stamp(entry.version, known.entry_id, known.timestamp_ms)
             return image.apply((), stamp)

@@ -46,7 +46,7 @@ from sparklog.metadata.batch import (
     Request,
     nothing_to_wait_for,
 )
-from sparklog.metadata.edit import FEATURE_LEVEL, Edit, Stamp, with_fields
+from sparklog.metadata.edit import FEATURE_LEVEL, Edit, Stamp
 from sparklog.metadata.entries import CLUSTER_METADATA, ENTRIES, REPLAY, Outcome, entry_path
 from sparklog.metadata.entry import (
     EDITS,
@@ -74,8 +74,6 @@ __all__ = [
     "fold_of",
 ]
 
-KEPT_BYTES_MAX: Final = 8 * 1024 * 1024
-"""With more bytes of entries behind the last fold none is kept for the next one."""
 COMMIT_TIMEOUT_MS: Final = 120_000
 """How long a commit tries while other commits keep winning: Kafka's delivery.timeout.ms."""
 PATIENT_TRIES: Final = 8
@@ -278,8 +276,7 @@ class MetadataLog(FollowedLog):
         stamp = Stamp(before.version + 1, os.urandom(12).hex(), now_ms)
         planned = batch.plan(before, stamp)
         if planned.edits:
-            entry = self._entry(stamp, before, planned)
-            data = encode(entry, planned.data)
+            data = self._encoded(stamp, before, planned)
             batch.is_in_flight = True
             try:
                 has_landed = self._has_landed(stamp, data, looked_ms, batch.await_files)
@@ -288,12 +285,8 @@ class MetadataLog(FollowedLog):
             batch.is_in_flight = False
             if not has_landed:
                 return False
-            self.bytes_behind += len(data)
-            if entry.edits_file is not None:
-                self.bytes_behind += entry.edits_file.bytes
-            if self.bytes_behind < KEPT_BYTES_MAX:
-                found = {"edits": tuple(planned.edits), "edits_json": planned.data}
-                self.entries.keep(with_fields(Entry, {**vars(entry), **found}))
+            in_file = len(planned.data) if len(planned.data) > EDITS_BYTES_MAX else 0
+            self.bytes_behind += len(data) + in_file
         with self._reading:
             # Another thread may have read the entry, and opened topics, meanwhile: keep its image.
             if self._image is before:
@@ -322,8 +315,7 @@ class MetadataLog(FollowedLog):
                 f"{error}: {REPLAY}"
             ) from error
 
-    def _entry(self, stamp: Stamp, before: Image, planned: Planned) -> Entry:
-        """Return the entry of a try, without its edits; if they are too many, put their file."""
+    def _encoded(self, stamp: Stamp, before: Image, planned: Planned) -> bytes:
         parameters: dict[str, str] = {}
         for edit in planned.edits:
             parameters.update(edit.parameters)
@@ -339,7 +331,7 @@ class MetadataLog(FollowedLog):
         )
         if len(planned.data) > EDITS_BYTES_MAX:
             entry = replace(entry, edits_file=self._put_edits(stamp, planned.data))
-        return entry
+        return encode(entry, planned.data)
 
     def _put_edits(self, stamp: Stamp, data: bytes) -> EditsFile:
         name = f"{EDITS}/{stamp.version:020}-{uuid7(stamp.timestamp_ms, os.urandom(10))}.json"

@@ -24,14 +24,11 @@ from numpy.typing import NDArray
 
 from sparklog.config.partitioners import BUILT_IN, DEFAULT, ROUND_ROBIN, UNIFORM_STICKY
 from sparklog.errors import InvalidOptionError, SparklogError, UnknownTopicError
-from sparklog.record import layout
 from sparklog.record.kernels import murmur2 as kernels
 from sparklog.record.kernels.columns import BinaryColumn
 from sparklog.record.rows import RecordColumns, binary_column
 
 _NO_CHOICES: Final = np.empty(0, np.int32)
-_FIXED_BYTES: Final = kernels.RECORD_OVERHEAD_MAX - 3 * layout.MAX_VARINT_SIZE
-"""What `assign_sticky` counts for a record besides its size, its key and its value."""
 
 
 class Partitioner(Protocol):
@@ -227,7 +224,9 @@ class FunctionPartitioner:
 @lru_cache(1024)
 def _keyless_bytes(value_bytes: int) -> int:
     """Return how many bytes `assign_sticky` counts for a row without a key."""
-    size = _FIXED_BYTES + _varint_bytes(-1) + _varint_bytes(value_bytes) + max(value_bytes, 0)
+    size = (
+        kernels.RECORD_FIXED + _varint_bytes(-1) + _varint_bytes(value_bytes) + max(value_bytes, 0)
+    )
     return _varint_bytes(size) + size
 
 

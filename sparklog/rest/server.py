@@ -13,7 +13,7 @@ from typing import Any, Final
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from sparklog.garbage import collect_seldom
+from sparklog.garbage import freeze_loaded
 from sparklog.rest.app import create_app
 from sparklog.rest.joined import JoinedWrites
 from sparklog.rest.service import Service
@@ -183,5 +183,5 @@ def serve(settings: Settings) -> None:
     # these.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    collect_seldom()
+    freeze_loaded()
     server.run()

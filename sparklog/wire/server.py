@@ -17,7 +17,7 @@ from typing import Final
 import uvloop
 
 from sparklog.clock import Clock, SystemClock
-from sparklog.garbage import collect_seldom
+from sparklog.garbage import freeze_loaded
 from sparklog.service_logs import set_up_logs
 from sparklog.service_memory import give_back, give_back_code, spare_memory
 from sparklog.wire.connection import Connection
@@ -149,7 +149,7 @@ async def _serve(settings: Settings) -> None:
     server = Server(settings, SystemClock())
     await server.start()
     await server.gateway.loaded()
-    collect_seldom()
+    freeze_loaded()
     give_back()
     give_back_code()
     await is_over.wait()

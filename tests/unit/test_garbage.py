@@ -1,11 +1,14 @@
 """The collector runs seldom while somebody asks for it, and as before afterwards."""
 
 import gc
+from collections.abc import Iterator
+
+import pytest
 
 from sparklog.garbage import (
     COLLECT_EVERY,
     SERVICE_COLLECTS_EVERY,
-    collect_seldom,
+    freeze_loaded,
     seldom_collected,
 )
 
@@ -29,17 +32,24 @@ def test_it_is_the_same_after_an_error() -> None:
         assert gc.get_threshold() == before
 
 
-def test_a_service_looks_at_no_object_that_was_there() -> None:
+@pytest.fixture
+def as_before() -> Iterator[None]:
     before = gc.get_threshold()
-    try:
-        collect_seldom()
-        assert gc.get_threshold() == (SERVICE_COLLECTS_EVERY, *before[1:])
-        assert gc.get_freeze_count() > 0
-        gc.set_threshold(*before)
-        with seldom_collected():
-            collect_seldom()
-            assert gc.get_threshold()[0] >= COLLECT_EVERY
-        assert gc.get_threshold() == (SERVICE_COLLECTS_EVERY, *before[1:])
-    finally:
-        gc.unfreeze()
-        gc.set_threshold(*before)
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("as_before")
+def test_a_service_looks_at_no_object_that_was_there() -> None:
+    freeze_loaded()
+    assert gc.get_threshold()[0] == SERVICE_COLLECTS_EVERY
+    assert gc.get_freeze_count() > 0
+
+
+@pytest.mark.usefixtures("as_before")
+def test_a_service_collects_seldom_though_a_thread_asked_for_that_before() -> None:
+    with seldom_collected():
+        freeze_loaded()
+        assert gc.get_threshold()[0] == COLLECT_EVERY
+    assert gc.get_threshold()[0] == SERVICE_COLLECTS_EVERY

@@ -1,5 +1,6 @@
 """Commits of the same partitions over one connection, which are not read field by field."""
 
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,16 @@ class TestAForm:
         data = frame(TWO)
         assert form(data).request_of(data, read(data)[0], asked) is None
 
+    def test_keeps_no_directory_in_memory(self) -> None:
+        data, directory = frame(TWO), Directory(Map())
+        at, request, topics = read(data)
+        numbers_at = [place - at for topic in topics for place in topic.numbers_at]
+        found = CommitForm(data[at:], request, numbers_at, b"", Asked(9, directory, EVERYBODY))
+        gone = weakref.ref(directory)
+        del directory
+        assert gone() is None
+        assert found.request_of(data, at, ASKED) is None
+
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[RunningGateway]:
@@ -99,13 +110,24 @@ def forms(running: RunningGateway) -> list[CommitForm | None]:
 class TestCommits:
     def test_of_the_same_form_are_kept(self, running: RunningGateway, client: Client) -> None:
         member = alone(client)
+        member.commit(TWO)
+        known = forms(running)
         for offset in range(4):
             wanted = {("flights", 0): offset, ("flights", 1): 2 * offset}
             assert member.commit(wanted) == [ErrorCode.none] * 2
             assert member.committed() == wanted
-        assert None not in forms(running)
+        assert None not in known
+        assert forms(running) == known
 
-    def test_are_refused_as_others(self, client: Client) -> None:
+    def test_to_a_topic_that_was_deleted_are_refused(
+        self, running: RunningGateway, client: Client
+    ) -> None:
+        member = alone(client)
+        member.commit(TWO)
+        running.server.gateway.admin.delete_topics(["flights"])
+        assert member.commit(MORE) == [ErrorCode.unknown_topic_or_partition] * 2
+
+    def test_of_another_member_are_read_anew(self, client: Client) -> None:
         member = alone(client)
         member.commit(TWO)
         member.commit(TWO)

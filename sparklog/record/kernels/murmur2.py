@@ -36,9 +36,9 @@ POSITIVE: Final = 0x7FFF_FFFF
 # The state of `assign_sticky`: the partition, the bytes that went to it, how many choices are used.
 STICKY_PARTITION, STICKY_BYTES, DRAWN = range(3)
 
-_RECORD_FIXED: Final = 4
+RECORD_FIXED: Final = 4
 """Attributes, offset delta, timestamp delta, header count: mostly one byte each."""
-RECORD_OVERHEAD_MAX: Final = _RECORD_FIXED + 3 * layout.MAX_VARINT_SIZE
+RECORD_OVERHEAD_MAX: Final = RECORD_FIXED + 3 * layout.MAX_VARINT_SIZE
 """The most bytes that `assign_sticky` counts for a record besides its key and value."""
 
 
@@ -97,7 +97,7 @@ def assign_sticky(
             state[STICKY_PARTITION] = choices[state[DRAWN]]
             state[STICKY_BYTES] = 0
             state[DRAWN] += 1
-        size = _RECORD_FIXED + field_size(length(keys, row)) + field_size(length(values, row))
+        size = RECORD_FIXED + field_size(length(keys, row)) + field_size(length(values, row))
         state[STICKY_BYTES] += varint_size(size) + size
         out[row] = state[STICKY_PARTITION]
 

@@ -7,6 +7,7 @@ same form is not read field by field, and its answer is there already.
 """
 
 import struct
+import weakref
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import Final, NamedTuple
@@ -35,7 +36,16 @@ class Asked(NamedTuple):
 class CommitForm:
     """The form of a request that was allowed, and has neither metadata nor tagged fields."""
 
-    __slots__ = ("_asked", "_between", "_layout", "_places", "_request", "answer")
+    __slots__ = (
+        "_between",
+        "_directory",
+        "_layout",
+        "_places",
+        "_principal",
+        "_request",
+        "_version",
+        "answer",
+    )
 
     def __init__(
         self,
@@ -53,17 +63,19 @@ class CommitForm:
         self._between = self._layout.unpack(body)[::_VALUES]
         self._request = request._replace(offsets={})
         self._places = tuple(request.offsets)
-        self._asked = asked
+        self._version, self._principal = asked.version, asked.principal
+        # An idle connection must not keep the topics of long ago in memory.
+        self._directory = weakref.ref(asked.directory)
         self.answer = answer
 
     def request_of(self, frame: memoryview, body_at: int, asked: Asked) -> CommitRequest | None:
         """Return the request in a frame; None if it has another form, or is to be checked anew."""
-        known, layout = self._asked, self._layout
+        layout = self._layout
         if (
             len(frame) - body_at != layout.size
-            or known.version != asked.version
-            or known.directory is not asked.directory
-            or known.principal is not asked.principal
+            or self._version != asked.version
+            or self._directory() is not asked.directory
+            or self._principal is not asked.principal
         ):
             return None
         values = layout.unpack_from(frame, body_at)

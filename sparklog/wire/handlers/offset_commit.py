@@ -58,8 +58,13 @@ class CommitTopic(NamedTuple):
 
     @property
     def numbers_at(self) -> range:
-        """The positions in the frame of the offsets, behind which stand the leader epochs."""
-        first = (self.plain_at or 0) + _INT32.size
+        """The positions in the frame of the offsets, behind which stand the leader epochs.
+
+        None if there is a partition that does not take `_PLAIN`.
+        """
+        if self.plain_at is None:
+            return range(0)
+        first = self.plain_at + _INT32.size
         return range(first, first + len(self.offsets) * _PLAIN.size, _PLAIN.size)
 
 
@@ -121,7 +126,7 @@ class _Commit(NamedTuple):
         None, too, for a request that was read field by field, and for one with many partitions.
         """
         call, request = self.call, self.request
-        if any(self.codes.values()) or None in [topic.plain_at for topic in self.topics]:
+        if any(self.codes.values()):
             return None
         body_at = call.header.body_at
         numbers_at = [at - body_at for topic in self.topics for at in topic.numbers_at]

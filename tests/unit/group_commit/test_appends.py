@@ -36,9 +36,9 @@ class World:
         )
 
     async def begun(self) -> None:
-        """Wait until the group of the first request has begun."""
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        """Wait until the groups of all requests have begun."""
+        while self.commit._waiting:
+            await asyncio.sleep(0)
 
     @property
     def commits(self) -> int:
@@ -113,6 +113,19 @@ class TestGroup:
             return world.commits
 
         assert run(catalog(log_dir), work, linger_ms=60_000) == 3
+
+    def test_after_one_that_waited_in_vain_waits_for_no_others(self, log_dir: str) -> None:
+        async def work(world: World) -> int:
+            world.send(A)
+            await world.begun()
+            second = world.send(A)
+            await world.begun()
+            third = world.send(A)
+            await second
+            await asyncio.gather(third, world.send(A))
+            return world.commits
+
+        assert run(catalog(log_dir), work, linger_ms=60_000) == 4
 
     def test_what_a_client_of_the_last_one_sent_ahead_is_not_waited_for(self, log_dir: str) -> None:
         async def work(world: World) -> int:

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import InvalidTimestampError, RecordTooLargeError
-from sparklog.group_commit.rows import Request, Rows
+from sparklog.group_commit.rows import FEW, Request, Rows
 from sparklog.group_commit.share import Counts, Written
 from sparklog.group_commit.writer import GroupWriter
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log_writer import TopicWriter, WriteOptions
 from sparklog.log_writer.slice_entry import slice_entry
 from sparklog.model import Codec
+from sparklog.produce.partitioner import DefaultPartitioner
 from sparklog.record.encode import BatchSettings, encode
 from tests.logs import FOREVER, catalog, columns, rows
 
@@ -133,32 +134,63 @@ class TestGroup:
         assert values(log_dir, "own") == values(log_dir, "a") == {0: [(0, "x")]}
 
 
+@pytest.fixture
+def assigned(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many records each call of the partitioner has placed."""
+    counts: list[int] = []
+    assign = DefaultPartitioner.assign
+
+    def noted(partitioner: DefaultPartitioner, records: Any, partitions: int) -> Any:
+        counts.append(len(records))
+        return assign(partitioner, records, partitions)
+
+    monkeypatch.setattr(DefaultPartitioner, "assign", noted)
+    return counts
+
+
+def without_keys(count: int) -> Rows:
+    return Rows(
+        key=[None] * count,
+        value=[b"x"] * count,
+        partition=[None] * count,
+        timestamp=[None] * count,
+        headers=[None] * count,
+    )
+
+
 class TestWithoutAKernel:
     """Few records without keys stay in their partition without a call of the partitioner."""
 
-    def test_records_follow_the_last_ones(self, writer: GroupWriter, log_dir: str) -> None:
-        free = Rows([None], [b"x"], [None], [None], [None])
+    def test_records_follow_the_last_ones(
+        self, writer: GroupWriter, log_dir: str, assigned: list[int]
+    ) -> None:
         for _ in range(3):
-            writer.write({"a": [Request(free), Request(free)]})
+            writer.write({"a": [Request(without_keys(1)), Request(without_keys(1))]})
 
         assert sorted(map(len, values(log_dir, "a").values())) == [6]
+        assert assigned == [2]
 
     def test_many_records_are_left_to_the_partitioner(
-        self, writer: GroupWriter, log_dir: str
+        self, writer: GroupWriter, assigned: list[int]
     ) -> None:
-        free = Rows([None] * 20, [b"x"] * 20, [None] * 20, [None] * 20, [None] * 20)
-        writer.write({"a": [Request(free)]})
+        for _ in range(2):
+            writer.write({"a": [Request(without_keys(FEW + 1))]})
 
-        assert sum(map(len, values(log_dir, "a").values())) == 20
+        assert assigned == [FEW + 1] * 2
 
-    def test_a_key_decides(self, writer: GroupWriter, log_dir: str) -> None:
+    def test_a_key_decides(self, writer: GroupWriter, log_dir: str, assigned: list[int]) -> None:
         keyed = Rows([b"k"], [b"keyed"], [None], [None], [None])
-        free = Rows([None], [b"free"], [None], [None], [None])
-        writer.write({"a": [Request(free), Request(keyed)]})
-        writer.write({"a": [Request(free, "once")], "b": [Request(keyed), Request(free)]})
+        for _ in range(2):
+            writer.write({name: [Request(without_keys(1)), Request(keyed)] for name in "ab"})
 
-        found = [value for part in values(log_dir, "a").values() for _, value in part]
-        assert sorted(found) == ["free", "free", "keyed"]
+        places = {
+            partition
+            for name in "ab"
+            for partition, found in values(log_dir, name).items()
+            if "keyed" in [value for _, value in found]
+        }
+        assert len(places) == 1
+        assert assigned == [2] * 4
 
 
 @given(

@@ -65,44 +65,6 @@ class TestFold:
 
             assert read(world.fresh()) == said == read(world.log)
 
-    def test_own_entries_are_not_read_again(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Goal: What is kept is what the files hold. Method: both are compared; no file is read."""
-        world.produce(9)
-        world.remove_first(1)
-        last = world.log.image().version
-        for version in range(1, last + 1):
-            own, found = world.log.entries.kept(version), world.log.entries.read(version)
-            assert own is not None
-            assert found is not None
-            assert replace(own, actions=tuple(own.actions)) == found
-            assert own.edits_json == found.edits_json
-        first = {0: world.fresh().entries.read(0)}
-        monkeypatch.setattr(world.log.entries, "read", lambda version: first[version])
-
-        assert fold(world.log) is not None
-        assert [world.log.entries.kept(version) for version in range(last + 1)] == [None] * (
-            last + 1
-        )
-
-    def test_own_entries_are_forgotten_with_anothers_fold(self, world: World) -> None:
-        world.produce(2)
-        fold(world.fresh())
-        assert world.log.entries.kept(2) is not None
-
-        world.log.image()
-
-        assert world.log.entries.kept(2) is None
-
-    def test_few_bytes_of_own_entries_are_kept(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("sparklog.metadata.log.KEPT_BYTES_MAX", 0)
-        world.produce(1)
-
-        assert world.log.entries.kept(world.log.image().version) is None
-
     def test_nothing_new_is_no_fold(self, world: World) -> None:
         fold(world.log)
 

@@ -32,6 +32,8 @@ LEAST, MOST = 30, 50
 """Members of a storm."""
 RECORDS = 30
 """In each partition, where nothing else is said."""
+GENERATIONS, MORE_S = 4, 60
+"""The least that a storm has, and how much longer it may take for them."""
 AT_ONCE = 3
 """So many records are processed between two commits."""
 
@@ -171,15 +173,21 @@ def joined_at_once(group: Group, port: int, count: int, most_s: float) -> float:
     return seconds
 
 
+def few_of(group: Group) -> bool:
+    """Whether fewer than GENERATIONS were seen."""
+    return len(group.sizes) < GENERATIONS
+
+
 def storm(group: Group, port: int, work: Work, seconds: float, rng: random.Random) -> None:
     """Let members join and leave at random, 30 to 50 of them at a time, and then rest.
 
+    It takes `seconds`, and on a slow machine up to a minute more: until there were GENERATIONS.
     Returns when every record was processed: `group.expected` of them. All have left then.
     """
     members: list[Storming] = []
     left: list[Storming] = []
     end = time.monotonic() + seconds
-    while time.monotonic() < end or not members:
+    while not members or time.monotonic() < end + (MORE_S if few_of(group) else 0):
         wanted = rng.randint(LEAST, MOST)
         while len(members) < wanted:
             members.append(Storming(group, port, work, threading.Barrier(1)))

@@ -94,7 +94,7 @@ class AppendCommit:
         """How many requests have joined a waiting one (`grew`)."""
         self._ends_linger = asyncio.Event()
         self._has_waited_in_vain = False
-        """Whether the last group waited, and its time was over before it was complete."""
+        """Whether the last group began incomplete, because its time was over."""
         self._is_ending = False
         self._answered_s = 0.0
         self._commit_s = 0.0

@@ -42,7 +42,7 @@ class Records(NamedTuple):
 
 
 class _Settings(NamedTuple):
-    """What a plan says of slices: how batches are encoded, and how large they may be."""
+    """How the batches of slices are encoded, and how large a slice may be."""
 
     batches: BatchSettings
     slice_bytes_max: int
@@ -88,7 +88,7 @@ def write_slices(
 
 
 def _is_taken(one: Records) -> bool:
-    """Whether a leader would take the records."""
+    """Whether `check_rows` lets the records pass."""
     try:
         check_rows(one.columns, one.plan)
     except UsageError:

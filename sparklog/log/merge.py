@@ -96,7 +96,7 @@ def plan_merge(
 
 
 def fit(group: Group, limits: MergeLimits) -> bool:
-    """Whether one segment may hold these neighbours. The group is not empty."""
+    """Whether the limits let one segment hold the whole group. The group is not empty."""
     weight = _Weight.of(group[0])
     for entry in group[1:]:
         weight = weight.plus(_Weight.of(entry))

@@ -168,10 +168,9 @@ def _commit(
 
 
 def _is_current(log: PartitionLog, merge: _Merge) -> bool:
-    """Whether a merge may land.
+    """Whether the merged segments are still the only ones at their offsets.
 
-    It may if its segments, and no others, still hold these offsets, and the cleaner offset is not
-    between them.
+    False, too, if the cleaner offset has come to lie between them.
     """
     group = merge.group
     start, end = group[0].base_offset, group[-1].next_offset

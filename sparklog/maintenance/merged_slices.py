@@ -230,10 +230,9 @@ def _committed(context: JobContext, step: Sequence[_Merge]) -> list[_Merge]:
 
 
 def _is_current(image: TopicImage, merge: _Merge) -> bool:
-    """Whether a merge may land.
+    """Whether the merged slices are still the only ones at their offsets.
 
-    It may if its slices, and no others, still hold these offsets, and the cleaner offset is not
-    between them.
+    False, too, if the cleaner offset has come to lie between them.
     """
     if image.closed_ms is not None:
         return False

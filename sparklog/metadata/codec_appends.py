@@ -82,5 +82,5 @@ def _producers_json(producers: Mapping[int, tuple[ProducerState, ...]]) -> Json 
 
 
 def _are_numbers(values: Collection[Any]) -> bool:
-    """Whether all are integers that fit 64 bits; the encoder refuses those below."""
-    return set(map(type, values)) == {int} and max(values) < INT64
+    """Whether all are integers that fit 64 bits; False if there is none."""
+    return set(map(type, values)) == {int} and max(values) < INT64 and min(values) >= -INT64

@@ -1,4 +1,4 @@
-"""What stays the same when a group commits the same partitions again: all but the numbers.
+"""The form of a commit of offsets: the bytes of the request without its numbers.
 
 A consumer commits the partitions that it reads, again and again. Two such requests differ in their
 offsets and leader epochs alone, which stand at the same places. So a connection remembers the form
@@ -26,7 +26,7 @@ _VALUES: Final = 1 + len(NUMBERS)
 
 
 class Asked(NamedTuple):
-    """What a form holds for: the version of the request, the topics that exist, and who asks."""
+    """A form holds for one version of the request, one set of topics, and one principal."""
 
     version: int
     directory: Directory

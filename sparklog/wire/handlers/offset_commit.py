@@ -60,7 +60,7 @@ class CommitTopic(NamedTuple):
     def numbers_at(self) -> range:
         """The positions in the frame of the offsets, behind which stand the leader epochs.
 
-        None if there is a partition that does not take `_PLAIN`.
+        Empty if there is a partition that does not take `_PLAIN`.
         """
         if self.plain_at is None:
             return range(0)
@@ -174,7 +174,8 @@ def _answered_again(
     if done.exception() is None:
         found: CommitAnswer = done.result()
         newest = call.gateway.topics.last_seen or image
-        if newest.directory is image.directory and not any(found.partitions.values()):
+        is_kept = not found.error_code and not any(found.partitions.values())
+        if is_kept and newest.directory is image.directory:
             return [form.answer]
     return _answered(_read(call).judged(image), image, done)
 

@@ -21,7 +21,7 @@ from sparklog.errors import (
     StorageError,
 )
 from sparklog.metadata.edit import Stamp
-from sparklog.metadata.entry import Entry, decode, decode_edits
+from sparklog.metadata.entry import Entry, ReadEntry, decode, parse, parse_edits
 from sparklog.metadata.marks import newest_mark
 from sparklog.storage.files import Files
 
@@ -79,16 +79,25 @@ class Entries:
 
         Raises CorruptMetadataError, which names the file, and as `decode`.
         """
+        found = self.parsed(version)
+        return None if found is None else found.decoded()
+
+    def parsed(self, version: int) -> ReadEntry | None:
+        """Return an entry whose edits are not decoded; None if there is no entry of this version.
+
+        Raises as `read`.
+        """
         path = entry_path(version)
         try:
             data = bytes(self._files.read(path))
         except MissingFileError:
             return None
-        entry = decode(version, data, path)
-        if entry.edits_file is None:
-            return entry
-        where = f"{CLUSTER_METADATA}/{entry.edits_file.path}"
-        return decode_edits(bytes(self._files.read(where)), entry, where)
+        found = parse(version, data, path)
+        file = found.entry.edits_file
+        if file is None:
+            return found
+        where = f"{CLUSTER_METADATA}/{file.path}"
+        return parse_edits(bytes(self._files.read(where)), found.entry, where)
 
     def has(self, version: int) -> bool:
         """Whether there is an entry of this version, by the cheapest call of the storage."""

@@ -34,7 +34,7 @@ from dataclasses import astuple, dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import google_crc32c
 import orjson
@@ -47,7 +47,7 @@ from sparklog.errors import (
 )
 from sparklog.metadata.codec import edit_json, edit_of
 from sparklog.metadata.codec_appends import appends_json
-from sparklog.metadata.codec_types import integer, text, texts
+from sparklog.metadata.codec_types import Json, integer, listed, text, texts
 from sparklog.metadata.edit import NOTHING, Edit, Stamp, with_fields
 
 FORMAT: Final = 2
@@ -95,6 +95,24 @@ class Entry:
     def stamp(self) -> Stamp:
         """The entry's place in the log."""
         return Stamp(self.version, self.id, self.timestamp_ms)
+
+
+class ReadEntry(NamedTuple):
+    """An entry as it was read: its edits are the JSON objects in the file `where`.
+
+    `entry` has no edits yet. It is that of another writer if `entry.is_foreign`.
+    """
+
+    entry: Entry
+    edits: Sequence[Json]
+    where: str
+
+    def decoded(self) -> Entry:
+        """Return the entry with its edits. Raises as `decode`."""
+        entry = self.entry
+        with understood(self.where):
+            edits = tuple([edit_of(one, entry.parameters) for one in self.edits])
+        return with_fields(Entry, {**vars(entry), "edits": edits})
 
 
 @cache
@@ -150,9 +168,14 @@ def decode(number: int, data: bytes, where: str) -> Entry:
     UnsupportedFeatureError for members of a newer release, and LogDirError for another format and
     for an action of another writer.
     """
+    return parse(number, data, where).decoded()
+
+
+def parse(number: int, data: bytes, where: str) -> ReadEntry:
+    """Return `decode`'s entry before its edits are decoded. Raises as `decode`."""
     end = data.find(b"\n")
     if not _is_ours(data):
-        return _foreign(number, data, where)
+        return ReadEntry(_foreign(number, data, where), (), where)
     if end < 0:
         raise CorruptMetadataError(f"{where}: the entry is cut off after {len(data)} bytes")
     at = end - len(_TAIL) - len(_ZEROS)
@@ -168,7 +191,7 @@ def _is_ours(data: bytes) -> bool:
     return _SIGNS[0] in data or any(sign in data for sign in _SIGNS[1:])
 
 
-def _own(number: int, data: bytes, end: int, where: str) -> Entry:
+def _own(number: int, data: bytes, end: int, where: str) -> ReadEntry:
     info = orjson.loads(data[:end])["commitInfo"]
     ours = info["sparklog"]
     if ours["format"] != FORMAT:
@@ -178,8 +201,7 @@ def _own(number: int, data: bytes, end: int, where: str) -> Entry:
         raise UnsupportedFeatureError(
             f"members that this release does not know: {', '.join(unknown)}"
         )
-    parameters = texts(info["operationParameters"])
-    file = ours.get("edits_file")
+    edits, file = listed(ours.get("edits", [])), ours.get("edits_file")
     fields: dict[str, Any] = {
         "version": number,
         "id": text(ours["id"]),
@@ -187,14 +209,13 @@ def _own(number: int, data: bytes, end: int, where: str) -> Entry:
         "log": text(ours["log"]),
         "timestamp_ms": integer(info["timestamp"]),
         "operation": text(info["operation"]),
-        "parameters": parameters,
-        "edits": tuple([edit_of(one, parameters) for one in ours.get("edits", ())]),
+        "parameters": texts(info["operationParameters"]),
         "edits_file": None if file is None else _edits_file(*file),
         "actions": _actions(data[end + 1 :]) if len(data) > end + 1 else (),
         "bytes": len(data) + (0 if file is None else integer(file[1])),
-        "edits_json": _edits_json(data, end),
+        "edits_json": _edits_json(data, end) or orjson.dumps(edits),
     }
-    return with_fields(Entry, fields)
+    return ReadEntry(with_fields(Entry, fields), edits, where)
 
 
 def _actions(lines: bytes) -> list[Mapping[str, Any]]:
@@ -222,6 +243,11 @@ def _edits_file(path: object, size: object, checksum: object) -> EditsFile:
 
 def decode_edits(data: bytes, entry: Entry, where: str) -> Entry:
     """Return an entry with the edits of its edits file, `data`. Raises as `decode`."""
+    return parse_edits(data, entry, where).decoded()
+
+
+def parse_edits(data: bytes, entry: Entry, where: str) -> ReadEntry:
+    """Return an entry whose edits are in its edits file, `data`. Raises as `decode`."""
     file = entry.edits_file
     found = EditsFile("" if file is None else file.path, len(data), google_crc32c.value(data))
     if found != file:
@@ -230,8 +256,8 @@ def decode_edits(data: bytes, entry: Entry, where: str) -> Entry:
             f"names {file}"
         )
     with understood(where):
-        edits = tuple(edit_of(one, entry.parameters) for one in orjson.loads(data))
-    return replace(entry, edits=edits, edits_json=bytes(data))
+        edits = listed(orjson.loads(data))
+    return ReadEntry(replace(entry, edits_json=bytes(data)), edits, where)
 
 
 class understood:  # noqa: N801 - used as `with understood(path):`

@@ -1,8 +1,9 @@
 """Folding: the entries since the last fold become a run, and runs of similar size become one.
 
-    fold(log)    make rows of the keys that entries touched (`image_rows`), write the run (`runs`)
-                 and the history (`history_runs`), merge, commit the FoldEdit, then publish Delta's
-                 checkpoint and the hint
+    fold(log)    read the entries again (`covered`), make rows of the keys that they touched
+                 (`touched`, `image_rows`), write the run (`runs`) and the history
+                 (`history_runs`), merge, commit the FoldEdit, then publish Delta's checkpoint
+                 and the hint
 
 A fold changes no committed data, and conflicts only with other folds. Each row is rewritten
 O(log n) times: a new run takes in the runs before it that are not twice its size. A process that is
@@ -20,12 +21,13 @@ import pyarrow as pa
 from sparklog.errors import CommitConflictError, CorruptMetadataError, LateWriterError
 from sparklog.metadata import delta
 from sparklog.metadata.edit import Done, Edit, FoldEdit, RunFile
-from sparklog.metadata.history_runs import Retention, continued, told, without_damaged
+from sparklog.metadata.history_runs import Retention, continued, covered, without_damaged
 from sparklog.metadata.image import Image
 from sparklog.metadata.image_rows import rows_since
 from sparklog.metadata.log import ENTRIES, HINT, MetadataLog
 from sparklog.metadata.run_rows import alive
 from sparklog.metadata.runs import in_order, merged
+from sparklog.metadata.touched import TouchedKeys
 
 FOLD_EVERY: Final = 256
 """The committer of a version that is a multiple of this number folds."""
@@ -60,15 +62,18 @@ def fold(
     """
     image = log.image()
     based_on, cover = image.fold.cover, image.version
-    entries = [told(log, image.fold, version) for version in range(based_on + 1, cover + 1)]
-    is_idle = all(edit.fold is not None for entry in entries for edit in entry.edits)
-    if not entries or (is_idle and not is_forced):
+    found, touched, is_idle = [], TouchedKeys(), True
+    for record, edits in covered(log, image):
+        found.append(record)
+        for edit in edits:
+            touched.add(edit)
+            is_idle &= "fold" in edit
+    if not found or (is_idle and not is_forced):
         return None
-    touched = {topic_id for entry in entries for edit in entry.edits for topic_id in edit.topics}
-    image = log.opened_at(image, touched)
-    runs = _with_run(log, image, rows_since(image, entries), based_on + 1)
+    image = log.opened_at(image, touched.topics)
+    runs = _with_run(log, image, rows_since(image, touched), based_on + 1)
     before = replace(image.fold, history=without_damaged(image.fold, damaged))
-    history = continued(log, before, entries, runs, retention)
+    history = continued(log, before, found, runs, retention)
     return commit_fold(log, FoldEdit(cover, based_on, runs, history))
 
 

@@ -28,9 +28,10 @@ import pyarrow.parquet as pq
 from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import uuid7
 from sparklog.metadata.codec import edit_of
+from sparklog.metadata.codec_types import Json
 from sparklog.metadata.edit import NO_STAMP, Edit, FoldEdit, RunFile
-from sparklog.metadata.entry import Entry, encode_edits, understood
-from sparklog.metadata.image import Stamp
+from sparklog.metadata.entry import Entry, ReadEntry, encode_edits, understood
+from sparklog.metadata.image import Image, Stamp
 from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog, entry_path
 from sparklog.metadata.run_file import crc32c, footer, readable
 from sparklog.record.arrays import values_of
@@ -157,6 +158,41 @@ def told(log: MetadataLog, fold: FoldEdit, version: int) -> Entry:
     return replace(entry, id=entry_id, previous=entry_id, timestamp_ms=timestamp_ms)
 
 
+def covered(log: MetadataLog, image: Image) -> Iterator[tuple[HistoryRecord, Sequence[Json]]]:
+    """Yield each entry from behind the image's fold up to the image, with its edits as JSON.
+
+    The edits are not decoded, because the process that has the image did that: each entry read here
+    has the id of the one that the image was made of. Raises CorruptMetadataError if an entry is
+    missing, or if it is another one, as in a log dir that was restored or replaced since.
+    """
+    before: HistoryRecord | None = None
+    for version in range(image.fold.cover + 1, image.version + 1):
+        read = log.entries.parsed(version)
+        if read is None or read.entry.is_foreign:
+            record = record_of(told(log, image.fold, version))
+        else:
+            record = _record_read(read)
+        if before is not None and record.previous != before.id:
+            raise _replaced(version - 1, before.id, record.previous)
+        before = record
+        yield record, () if read is None else read.edits
+    if before is not None and before.id != image.stamp.entry_id:
+        raise _replaced(before.version, before.id, image.stamp.entry_id)
+
+
+def _record_read(read: ReadEntry) -> HistoryRecord:
+    """Return an entry whose edits are not decoded as a row of the history."""
+    has_users = any("users" in edit for edit in read.edits)
+    return kept_of(read.decoded()) if has_users else record_of(read.entry)
+
+
+def _replaced(version: int, found: str, followed: str) -> CorruptMetadataError:
+    return CorruptMetadataError(
+        f"{entry_path(version)} is entry {found!r} now, and was {followed!r} when it was followed: "
+        f"the log dir was restored or replaced; open it anew"
+    )
+
+
 def _own_before(log: MetadataLog, fold: FoldEdit, version: int) -> Stamp:
     """Return the stamp of the newest entry below `version` that sparklog wrote."""
     for number in range(version - 1, fold.cover, -1):
@@ -177,6 +213,17 @@ def record_of(entry: Entry) -> HistoryRecord:
         entry.previous,
         encode_edits(entry.edits) if entry.edits_json is None else entry.edits_json,
     )
+
+
+def kept_of(entry: Entry) -> HistoryRecord:
+    """Return an entry as the history keeps it, without credentials of users.
+
+    They would stay in the history after the user gets others.
+    """
+    if not any(edit.users for edit in entry.edits):
+        return record_of(entry)
+    edits = tuple(edit.without_credentials() for edit in entry.edits)
+    return record_of(replace(entry, edits=edits, edits_json=None))
 
 
 def opened(files: Files, run: RunFile) -> pq.ParquetFile:
@@ -212,14 +259,14 @@ def cuts_of(fold: FoldEdit) -> list[RunFile]:
 def continued(
     log: MetadataLog,
     before: FoldEdit,
-    entries: Sequence[Entry],
+    entries: Sequence[HistoryRecord],
     runs: Sequence[RunFile],
     retention: Retention,
 ) -> tuple[RunFile, ...]:
     """Return the history of a fold of `entries`: `before`'s, theirs, and a cut if one is due.
 
-    Writes files. `runs` are those of the new fold. A history that does not reach up to the entries
-    is dropped.
+    Writes files. The entries have no credentials (`kept_of`). `runs` are those of the new fold. A
+    history that does not reach up to the entries is dropped.
     """
     past, cuts = past_of(before), cuts_of(before)
     if past and past[-1].to_version + 1 != entries[0].version:
@@ -236,14 +283,13 @@ def continued(
 
 
 def _with_entries(
-    log: MetadataLog, past: Sequence[RunFile], entries: Sequence[Entry]
+    log: MetadataLog, past: Sequence[RunFile], entries: Sequence[HistoryRecord]
 ) -> list[RunFile]:
     """Return the history runs with one more, which takes in the small ones before it.
 
-    Credentials of users are left out; they would stay in the history after the user gets others. A
-    run that cannot be read stays as it is: a reader of that part of the history gets the error.
+    A run that cannot be read stays as it is: a reader of that part of the history gets the error.
     """
-    kept, tables = list(past), [_table([record_of(_shown(entry)) for entry in entries])]
+    kept, tables = list(past), [_table(entries)]
     rows, first = len(entries), entries[0].version
     while kept and kept[-1].rows <= min(2 * rows, MERGED_ROWS_MAX - rows):
         try:
@@ -255,14 +301,6 @@ def _with_entries(
     span = first, entries[-1].version
     kept.append(write(log.files, pa.concat_tables(tables), span, log.clock.now_ms()))
     return kept
-
-
-def _shown(entry: Entry) -> Entry:
-    """Return an entry without credentials of users."""
-    if not any(edit.users for edit in entry.edits):
-        return entry
-    edits = tuple(edit.without_credentials() for edit in entry.edits)
-    return replace(entry, edits=edits, edits_json=None)
 
 
 def _kept(log: MetadataLog, past: Sequence[RunFile], retention: Retention) -> list[RunFile]:

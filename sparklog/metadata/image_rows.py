@@ -1,20 +1,17 @@
 """An image as rows of runs: the rows of keys that entries touched, or all rows. Pure functions.
 
-    rows_since(image, entries)   a row for each key that entries touched, as the image has it
+    rows_since(image, touched)   a row for each key that entries touched, as the image has it
     rows_of(image)               a row for each key of an image
 
 `run_values` converts back.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from sparklog.metadata.cluster import UserKey
-from sparklog.metadata.edit import Edit
-from sparklog.metadata.entry import Entry
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.tables import (
     BROKER,
@@ -33,57 +30,46 @@ from sparklog.metadata.tables import (
     segments_table,
     table_of,
 )
+from sparklog.metadata.touched import LogDirKeys, TopicKeys, TouchedKeys, keys_of
 from sparklog.model import SegmentEntry, SegmentKey
 from sparklog.record.arrays import values_of
 
 Row = dict[str, Any]
 
 
-def rows_since(image: Image, entries: Iterable[Entry]) -> pa.Table:
+def rows_since(image: Image, touched: TouchedKeys) -> pa.Table:
     """Return a row (RUN_SCHEMA) for each key that entries touched, as the image has it.
 
     The image is that of the last entry; the topics that the entries touched are open to view.
     """
-    topics: dict[str, _Touched] = {}
-    keys = _Keys()
-    for entry in entries:
-        for edit in entry.edits:
-            keys.add(edit)
-            for topic_id in edit.forget_topics:
-                topics.setdefault(topic_id, _Touched())
-            for topic_id, of_topic in edit.topics.items():
-                topics.setdefault(topic_id, _Touched()).add(of_topic)
-    return _rows(image, topics, keys)
-
-
-def rows_of(image: Image) -> pa.Table:
-    """Return a row (RUN_SCHEMA) for each key of an image whose topics are all open to view."""
-    topics = {topic_id: _Touched.whole(topic) for topic_id, topic in image.topics.items()}
-    return _rows(image, topics, _Keys.whole(image))
-
-
-def _rows(image: Image, topics: "Mapping[str, _Touched]", keys: "_Keys") -> pa.Table:
-    rows: list[Row] = [_horizon_row(image), *keys.rows(image)]
+    rows = _log_dir_rows(image, touched.log_dir)
     segments: list[SegmentEntry] = []
     owners: list[str] = []
-    for topic_id, touched in topics.items():
+    for topic_id, keys in touched.topics.items():
         topic = image.topic(topic_id)
         if topic is None:
             rows.append({"kind": TOPIC, "topic_id": topic_id, "gone": True})
         else:
             rows.append(_topic_row(topic))
-            rows += touched.rows(topic)
-            found, gone = touched.segments(topic)
+            rows += _topic_rows(topic, keys)
+            found, gone = _segments(topic, keys)
             segments += found
             owners += [topic_id] * len(found)
             place = {"kind": SEGMENT, "topic_id": topic_id, "gone": True}
             rows += [{**place, **key._asdict()} for key in gone]
+    by_kind: dict[str, list[Row]] = {}
     for row in rows:
         row.setdefault("gone", False)
         row["as_of"] = image.version
-    return pa.concat_tables(
-        [table_of(rows, RUN_SCHEMA), _segment_rows(segments, owners, image.version)]
-    )
+        by_kind.setdefault(row["kind"], []).append(row)
+    # Kind by kind: the rows of one kind fill few of the columns.
+    tables = [table_of(of_kind, RUN_SCHEMA) for of_kind in by_kind.values()]
+    return pa.concat_tables([*tables, _segment_rows(segments, owners, image.version)])
+
+
+def rows_of(image: Image) -> pa.Table:
+    """Return a row (RUN_SCHEMA) for each key of an image whose topics are all open to view."""
+    return rows_since(image, keys_of(image))
 
 
 def _segment_rows(segments: Sequence[SegmentEntry], owners: Sequence[str], as_of: int) -> pa.Table:
@@ -100,122 +86,46 @@ def _segment_rows(segments: Sequence[SegmentEntry], owners: Sequence[str], as_of
     return padded(table, RUN_SCHEMA)
 
 
-@dataclass(slots=True)
-class _Keys:
-    """The keys of the log dir that edits touched."""
-
-    leases: set[str] = field(default_factory=set)
-    shared: set[str] = field(default_factory=set)
-    brokers: set[int] = field(default_factory=set)
-    users: set[UserKey] = field(default_factory=set)
-    transactional_ids: set[str] = field(default_factory=set)
-
-    def add(self, edit: Edit) -> None:
-        """Note the keys of one more edit."""
-        self.leases.update(edit.leases)
-        self.brokers.update(edit.brokers)
-        self.users.update(edit.users)
-        self.transactional_ids.update(edit.transactional_ids)
-        self.shared.update(edit.forget_shared)
-        for of_topic in edit.topics.values():
-            self.shared.update(one.log_path for one in of_topic.segments if one.is_shared)
-            self.shared.update(key.log_path for key in of_topic.remove if key.is_shared)
-
-    @classmethod
-    def whole(cls, image: Image) -> "_Keys":
-        """Return all keys of an image."""
-        return cls(
-            set(image.leases),
-            set(image.shared),
-            set(image.brokers),
-            set(image.users),
-            set(image.transactional_ids.by_id),
-        )
-
-    def rows(self, image: Image) -> list[Row]:
-        """Return the rows of these keys, as the image has them."""
-        return [
-            *(_lease_row(image, name) for name in sorted(self.leases)),
-            *(_shared_row(image, path) for path in sorted(self.shared)),
-            *(_broker_row(image, node_id) for node_id in sorted(self.brokers)),
-            *(_user_row(image, key) for key in sorted(self.users)),
-            *(_transactional_id_row(image, name) for name in sorted(self.transactional_ids)),
-        ]
+def _log_dir_rows(image: Image, keys: LogDirKeys) -> list[Row]:
+    """Return the rows of the log dir's keys, as the image has them."""
+    return [
+        _horizon_row(image),
+        *(_lease_row(image, name) for name in sorted(keys.leases)),
+        *(_shared_row(image, path) for path in sorted(keys.shared)),
+        *(_broker_row(image, node_id) for node_id in sorted(keys.brokers)),
+        *(_user_row(image, key) for key in sorted(keys.users)),
+        *(_transactional_id_row(image, name) for name in sorted(keys.transactional_ids)),
+    ]
 
 
-class _Touched:
-    """The keys of one topic that edits touched."""
+def _topic_rows(topic: TopicImage, keys: TopicKeys) -> list[Row]:
+    """Return the rows of a topic's keys, without segments, as the topic has them."""
+    place = {"topic_id": topic.description.topic_id}
+    known = set(topic.partitions)
+    numbers = known if keys.all_partitions else known & keys.partitions.union(keys.segments)
+    rows = [{**place, **_partition_row(topic, number)} for number in sorted(numbers)]
+    rows += [{**place, **_receipt_row(topic, key)} for key in sorted(keys.receipts)]
+    rows += [{**place, **_producer_row(topic, *key)} for key in sorted(keys.producers)]
+    return rows
 
-    def __init__(self) -> None:
-        self._partitions: set[int] = set()
-        self._segments: dict[int, set[SegmentKey]] = {}
-        self._made: set[SegmentKey] = set()
-        """Segments that the edits themselves have added: no older run has a row of them."""
-        self._receipts: set[Any] = set()
-        self._producers: set[tuple[int, int]] = set()
-        self._all_partitions = False
 
-    def add(self, edit: Any) -> None:
-        """Note the keys of one more edit."""
-        added = [entry.key for entry in edit.segments]
-        keys = [*added, *(entry.key for entry in edit.replace), *edit.remove, *edit.forget]
-        self._made.update(key for key in added if key not in self._segments.get(key.partition, ()))
-        for key in keys:
-            self._segments.setdefault(key.partition, set()).add(key)
-        self._partitions.update(
-            {key.partition for key in keys},
-            edit.partitions,
-            edit.transactions,
-            edit.epochs,
-            edit.producers,
-        )
-        self._receipts.update(edit.receipts)
-        self._all_partitions |= edit.forget_producers_before_ms is not None
-        for number, states in edit.producers.items():
-            self._producers.update((number, one.producer_id) for one in states)
-
-    @classmethod
-    def whole(cls, topic: TopicImage) -> "_Touched":
-        """Return all keys of a topic."""
-        found = cls()
-        found._all_partitions = True
-        found._producers.update(
-            (number, producer_id)
-            for number, log in topic.partitions.items()
-            for producer_id in log.producers
-        )
-        found._receipts.update(topic.receipts)
-        live = [entry for log in topic.partitions.values() for entry in log.entries()]
-        for entry in (*live, *topic.removed):
-            found._segments.setdefault(entry.partition, set()).add(entry.key)
-        return found
-
-    def rows(self, topic: TopicImage) -> list[Row]:
-        """Return the rows of these keys, as the topic has them."""
-        place = {"topic_id": topic.description.topic_id}
-        known = set(topic.partitions)
-        numbers = known if self._all_partitions else known & self._partitions
-        rows = [{**place, **_partition_row(topic, number)} for number in sorted(numbers)]
-        rows += [{**place, **_receipt_row(topic, key)} for key in sorted(self._receipts)]
-        rows += [{**place, **_producer_row(topic, *key)} for key in sorted(self._producers)]
-        return rows
-
-    def segments(self, topic: TopicImage) -> tuple[list[SegmentEntry], list[SegmentKey]]:
-        """Return the live and the removed segments of these keys, and the keys of no segment."""
-        found: list[SegmentEntry] = []
-        gone: list[SegmentKey] = []
-        for number, keys in self._segments.items():
-            live = topic.partition(number).live.find(keys)
-            found += live
-            if len(live) == len(keys):
-                continue
-            for key in keys.difference(entry.key for entry in live):
-                removal = topic.content.removed.get(key)
-                if removal is not None:
-                    found.append(removal.entry(key))
-                elif key not in self._made:
-                    gone.append(key)  # else it was merged since: nobody has to learn that
-        return found, gone
+def _segments(topic: TopicImage, keys: TopicKeys) -> tuple[list[SegmentEntry], list[SegmentKey]]:
+    """Return the live and the removed segments of a topic's keys, and the keys of no segment."""
+    found: list[SegmentEntry] = []
+    gone: list[SegmentKey] = []
+    for number, places in keys.segments.items():
+        live = topic.partition(number).live.at(places.keys())
+        found += live
+        if len(live) == len(places):
+            continue
+        for place in places.keys() - {(one.log_path, one.log_position) for one in live}:
+            key = SegmentKey(number, *place)
+            removal = topic.content.removed.get(key)
+            if removal is not None:
+                found.append(removal.entry(key))
+            elif not places[place]:
+                gone.append(key)  # else it was merged since: nobody has to learn that
+    return found, gone
 
 
 def _horizon_row(image: Image) -> Row:

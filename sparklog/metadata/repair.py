@@ -23,7 +23,13 @@ from sparklog.errors import CommitConflictError, CorruptMetadataError
 from sparklog.metadata.diagnosis import Diagnosis, Problem, diagnose
 from sparklog.metadata.edit import FoldEdit
 from sparklog.metadata.fold import RETENTION, commit_fold, fold, publish
-from sparklog.metadata.history_runs import continued, present, told, without_damaged
+from sparklog.metadata.history_runs import (
+    continued,
+    kept_of,
+    present,
+    told,
+    without_damaged,
+)
 from sparklog.metadata.image import Image
 from sparklog.metadata.image_rows import rows_of
 from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES, MetadataLog
@@ -129,5 +135,5 @@ def _folded_whole(log: MetadataLog, image: Image, seen: Diagnosis) -> Image | No
     rows = in_order(rows_of(image))
     run = log.runs.write(rows, (0, image.version), log.clock.now_ms())
     before = replace(before, history=without_damaged(before, seen.damaged))
-    history = continued(log, before, entries, (run,), RETENTION)
+    history = continued(log, before, [kept_of(one) for one in entries], (run,), RETENTION)
     return commit_fold(log, FoldEdit(image.version, before.cover, (run,), history))

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from sparklog.errors import CorruptMetadataError
 from sparklog.metadata.edit import RunFile
+from sparklog.metadata.run_rows import filled
 from sparklog.metadata.tables import LOG_DIR_KINDS, check_columns
 from sparklog.record.arrays import empty_table, strings_of
 from sparklog.storage.files import Files
@@ -35,7 +36,6 @@ FOOTER_GUESS: Final = 64 * 1024
 _GROUPS: Final = b"sparklog.groups"
 _LENGTH_BYTES: Final = 4
 _END_BYTES: Final = 8
-_ALWAYS: Final = ("kind", "as_of", "gone", "topic_id")
 
 
 def crc32c(data: bytes | memoryview) -> int:
@@ -56,12 +56,7 @@ class Group(NamedTuple):
 
 def parquet_of(rows: pa.Table) -> bytes:
     """Return the bytes of a run; `rows` are sorted as `run_rows.in_order` sorts."""
-    used = [
-        name
-        for name, column in zip(rows.column_names, rows.columns, strict=True)
-        if name in _ALWAYS or column.null_count < rows.num_rows
-    ]
-    rows = rows.select(used)
+    rows = filled(rows)
     is_log_dirs = pc.is_in(rows.column("kind"), strings_of(sorted(LOG_DIR_KINDS)))
     cut = pc.sum(is_log_dirs).as_py() or 0
     sink, groups = BytesIO(), []

@@ -24,14 +24,16 @@ from sparklog.record.arrays import array_of, empty_table, numbers_of, strings_of
 _EMPTY, _LINE_END = strings_of(["", "\n"])
 _NO_MARK = ProducerMark()
 _MARK = ("producers_from_ms", "producers_from_id")
+_ALWAYS = ("kind", "as_of", "gone", "topic_id")
 
 
 def in_order(rows: pa.Table) -> pa.Table:
-    """Return rows sorted as in a run.
+    """Return rows sorted as in a run, without columns that are null in all rows.
 
     The log dir's come first, by kind and key; then the topics', by topic id, kind, partition and
     base offset.
     """
+    rows = filled(rows)
     kinds = rows.column("kind")
     is_topics = pc.invert(pc.is_in(kinds, strings_of(sorted(LOG_DIR_KINDS))))
     keys = {
@@ -50,9 +52,10 @@ def in_order(rows: pa.Table) -> pa.Table:
 def merged(tables: Sequence[pa.Table], *, drops_gone: bool) -> pa.Table:
     """Return the rows that count of several runs' tables, sorted as in a run.
 
-    The newest run comes first in `tables`. A column that one table lacks is null in its rows.
+    The newest run comes first in `tables`. A column that one table lacks is null in its rows, and a
+    column that is null in all rows is left out.
     """
-    tables = [table for table in tables if table.num_rows]
+    tables = [filled(table) for table in tables if table.num_rows]
     if not tables:
         return empty_table(RUN_SCHEMA)
     kept = [tables[0]]
@@ -60,7 +63,7 @@ def merged(tables: Sequence[pa.Table], *, drops_gone: bool) -> pa.Table:
         kept.append(_without_replaced(table, kept))
     rows = pa.concat_tables(kept, promote_options="default")
     if drops_gone:
-        rows = rows.filter(pc.invert(rows.column("gone")))
+        rows = chosen(rows, pc.invert(rows.column("gone")))
     return in_order(rows) if len(tables) > 1 else rows
 
 
@@ -81,7 +84,12 @@ def alive(rows: pa.Table, receipts_before_ms: Mapping[str, int]) -> pa.Table:
     is_old = pc.less(_column(rows, "used_ms"), before_ms.take(slots.combine_chunks()))
     is_forgotten = pc.fill_null(pc.and_(is_request, is_old), array_of(np.zeros(1, np.bool_))[0])
     is_known = pc.or_(pc.is_null(ids), pc.is_valid(slots))
-    return _without_forgotten_producers(rows.filter(pc.and_not(is_known, is_forgotten)))
+    return _without_forgotten_producers(chosen(rows, pc.and_not(is_known, is_forgotten)))
+
+
+def chosen(rows: pa.Table, are: pa.ChunkedArray) -> pa.Table:
+    """Return the rows that `are`, uncopied if all are."""
+    return rows if pc.all(are).as_py() else rows.filter(are)
 
 
 def _without_forgotten_producers(rows: pa.Table) -> pa.Table:
@@ -117,13 +125,40 @@ def marked(row: Mapping[str, Any]) -> ProducerMark:
 
 def _without_replaced(table: pa.Table, newer: Sequence[pa.Table]) -> pa.Table:
     """Return the rows whose keys no newer table has."""
-    # Comparing keys is slow, so only rows of topics that newer tables touch are compared.
-    ids = pa.chunked_array([one.column("topic_id").unique() for one in newer], pa.string())
-    at = np.flatnonzero(numbers_of(pc.is_in(table.column("topic_id"), ids)))
-    known = pa.chunked_array([chunk for one in newer for chunk in _keys(one).chunks])
+    # Comparing keys is slow, so only rows with topics and paths of the other side are compared.
+    at = _with_values_of(table, newer)
+    old = table.select(_key_columns(table)).take(array_of(at))
+    known = []
+    for one in newer:
+        keys = one.select(_key_columns(one))
+        known += _keys(keys.take(array_of(_with_values_of(keys, [old])))).chunks
     stays = np.ones(table.num_rows, np.bool_)
-    stays[at] = ~numbers_of(pc.is_in(_keys(table.take(array_of(at))), known))
-    return table.filter(array_of(stays))
+    stays[at] = ~numbers_of(pc.is_in(_keys(old), pa.chunked_array(known, pa.string())))
+    return table if stays.all() else table.filter(array_of(stays))
+
+
+def _with_values_of(rows: pa.Table, others: Sequence[pa.Table]) -> NDArray[Any]:
+    """Return where rows have a topic, and a path, that one of the others has; null is a value."""
+    found = np.ones(rows.num_rows, np.bool_)
+    for name in ("topic_id", "log_path"):
+        known = [chunk.unique() for one in others for chunk in _column(one, name).chunks]
+        column = _column(rows, name)
+        found &= numbers_of(pc.is_in(column, pa.chunked_array(known, pa.string())))
+    return np.flatnonzero(found)
+
+
+def _key_columns(table: pa.Table) -> list[str]:
+    return [name for name in table.column_names if name in KEY_NAMES or name == "kind"]
+
+
+def filled(table: pa.Table) -> pa.Table:
+    """Return a table without the columns that are null in all rows; a run has no such columns."""
+    names = [
+        name
+        for name, column in zip(table.column_names, table.columns, strict=True)
+        if name in _ALWAYS or column.null_count < table.num_rows
+    ]
+    return table if len(names) == table.num_columns else table.select(names)
 
 
 def _keys(table: pa.Table) -> pa.ChunkedArray:
@@ -131,6 +166,9 @@ def _keys(table: pa.Table) -> pa.ChunkedArray:
     kinds = table.column("kind")
     parts = [kinds]
     for name in KEY_NAMES:
+        if name not in table.column_names:
+            parts.append(_EMPTY)
+            continue
         has_it = strings_of([kind for kind, names in KEY_COLUMNS.items() if name in names])
         value = pc.fill_null(_column(table, name).cast(pa.string()), _EMPTY)
         parts.append(pc.if_else(pc.is_in(kinds, has_it), value, _EMPTY))

@@ -8,7 +8,7 @@ copied O(log n) times. Any other change (a removal, a segment inside the log) ma
 rows anew, but only when a caller reads them: a produce needs only the log's end.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
@@ -252,7 +252,7 @@ class LiveSegments:
         self, without: Collection[SegmentKey], added: Collection[SegmentEntry]
     ) -> tuple[tuple[Rows, ...], list[SegmentEntry]]:
         """Make a change: return the pieces after it, and the segments taken out, without slices."""
-        held = self._holds(without)
+        held = self._holds({(key.log_path, key.log_position) for key in without})
         gone, rows = np.flatnonzero(held), segments_table(added)
         paths = self.table.column("log_path").take(array_of(gone))
         own = gone[~numbers_of(pc.starts_with(paths, SHARED_PREFIX))]
@@ -285,32 +285,35 @@ class LiveSegments:
 
     def find(self, keys: Collection[SegmentKey]) -> list[SegmentEntry]:
         """Return the segments with these keys, as far as they are there, in offset order."""
-        wanted = {(key.log_path, key.log_position) for key in keys}
-        found = [one for one in self._tail if (one.log_path, one.log_position) in wanted]
-        if len(found) == len(wanted) or not self._pieces:
+        return self.at({(key.log_path, key.log_position) for key in keys})
+
+    def at(self, places: Set[tuple[str, int]]) -> list[SegmentEntry]:
+        """Return the segments at these paths and positions, as far as they are there, in order."""
+        found = [one for one in self._tail if (one.log_path, one.log_position) in places]
+        if len(found) == len(places) or not self._pieces:
             return found
         rows = LiveSegments(self._later)
-        return [*segment_entries(rows.table.filter(array_of(rows._holds(keys)))), *found]
+        return [*segment_entries(rows.table.filter(array_of(rows._holds(places)))), *found]
 
     def has(self, keys: Collection[SegmentKey]) -> bool:
         """Whether all segments with these keys are there; each key is given once."""
-        if len(self._tail) >= len(keys) == len(LiveSegments(NO_PIECES, self._tail).find(keys)):
+        places = {(key.log_path, key.log_position) for key in keys}
+        if len(self._tail) >= len(keys) == len(LiveSegments(NO_PIECES, self._tail).at(places)):
             return True
-        return int(self._holds(keys).sum()) == len(keys)
+        return int(self._holds(places).sum()) == len(keys)
 
-    def _holds(self, keys: Collection[SegmentKey]) -> NDArray[np.bool_]:
-        """Return, for each segment, whether it has one of the keys."""
+    def _holds(self, places: Set[tuple[str, int]]) -> NDArray[np.bool_]:
+        """Return, for each segment, whether it is at one of the places."""
         paths = self.table.column("log_path")
         found: NDArray[np.bool_] = numbers_of(
-            pc.is_in(paths, strings_of([key.log_path for key in keys]))
+            pc.is_in(paths, strings_of([path for path, _ in places]))
         ).copy()
         at = np.flatnonzero(found)
         positions = numbers_of(self.table.column("log_position"))[at]
         # The path alone decides, except for slices of shared segments.
-        if positions.any() or any(key.log_position for key in keys):
-            wanted = {(key.log_path, key.log_position) for key in keys}
-            places = zip(paths.take(array_of(at)).to_pylist(), positions.tolist(), strict=True)
-            found[at] = [place in wanted for place in places]
+        if positions.any() or any(position for _, position in places):
+            held = zip(paths.take(array_of(at)).to_pylist(), positions.tolist(), strict=True)
+            found[at] = [place in places for place in held]
         return found
 
 

@@ -66,7 +66,8 @@ def values_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if None in values:
         valid = _bits([value is not None for value in values])
         if not pa.types.is_struct(kind):
-            values = [_nothing(kind) if value is None else value for value in values]
+            nothing = _nothing(kind)
+            values = [nothing if value is None else value for value in values]
     if pa.types.is_struct(kind):
         parts = [
             values_of([None if one is None else one.get(field.name) for one in values], field.type)

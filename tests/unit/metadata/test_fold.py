@@ -27,7 +27,7 @@ from sparklog.metadata.edit import (
 from sparklog.metadata.fold import commit_fold, fold, is_due
 from sparklog.metadata.image import Image, Stamp
 from sparklog.metadata.image_rows import rows_of
-from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog
+from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog, entry_path
 from sparklog.metadata.producers import ProducerState
 from sparklog.metadata.repair import problems
 from sparklog.metadata.runs import in_order
@@ -261,6 +261,63 @@ class TestFold:
 
         assert commit_fold(world.log, made) is not None
         assert read(world.fresh()) == said
+
+
+class TestWhileTheLogDirIsReplaced:
+    """Goal: only the entries that the image was made of are folded.
+
+    Method: files change after the fold has its image, as if the process had slept.
+    """
+
+    @pytest.fixture
+    def slept(self, world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+        world.produce(5)
+        image = world.log.image()
+        monkeypatch.setattr(world.log, "image", lambda: image)
+        return world
+
+    def refuse(self, world: World, error: str) -> None:
+        before = names(world.files)
+        with pytest.raises(CorruptMetadataError, match=error):
+            fold(world.log)
+        assert names(world.files) == before
+
+    def test_by_an_older_copy(self, slept: World) -> None:
+        for version in (5, 6):
+            slept.files.delete(entry_path(version))
+
+        self.refuse(slept, f"{entry_path(5)} is missing")
+
+    @pytest.mark.parametrize("version", [0, 3, 6])
+    def test_by_a_log_with_other_entries(self, slept: World, tmp_path: Path, version: int) -> None:
+        other = World(LocalFiles(str(tmp_path / "other")))
+        other.produce(5)
+        data = bytes(other.files.read(entry_path(version)))
+        slept.files.overwrite(entry_path(version), data)
+
+        self.refuse(slept, "is entry '[0-9a-f]{24}' now, and was '[0-9a-f]{24}'")
+
+    @pytest.mark.parametrize("version", [0, 3, 6])
+    def test_by_damaged_bytes_of_the_same_length(self, slept: World, version: int) -> None:
+        data = bytes(slept.files.read(entry_path(version)))
+        at = data.index(b'"edits":[') + 20
+        slept.files.overwrite(entry_path(version), data[:at] + b"#" + data[at + 1 :])
+
+        self.refuse(slept, f"{entry_path(version)}: the entry does not match its checksum")
+
+    def test_by_another_edits_file_of_the_same_length(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.metadata.log.EDITS_BYTES_MAX", 9)
+        world.produce(1)
+        image = world.log.image()
+        monkeypatch.setattr(world.log, "image", lambda: image)
+        (name,) = names(world.files, "_edits")
+        path = f"{CLUSTER_METADATA}/_edits/{name}"
+        data = bytes(world.files.read(path))
+        world.files.overwrite(path, data.replace(b"PRODUCE", b"PROCURE"))
+
+        self.refuse(world, f"{path}: {len(data)} bytes with CRC-32C")
 
 
 class TestIsDue:

@@ -201,7 +201,7 @@ class TestRetention:
         world.produce(3)
         before = world.log.image().fold
         (run,) = before.history
-        entries = [h.present(world.log, version) for version in (13, 14, 15)]
+        entries = [h.record_of(h.present(world.log, version)) for version in (13, 14, 15)]
         (fresh,) = h.continued(
             world.log,
             replace(before, history=(run._replace(to_version=9),)),

@@ -1,23 +1,85 @@
-"""Spark's daemon of Python workers, with sparklog's tasks loaded: `spark.python.daemon.module`.
+"""Spark's daemon of Python workers, with sparklog's code loaded: `spark.python.daemon.module`.
 
 Spark forks its Python workers from a daemon, and ends a worker that has been idle for a minute. The
 worker of the next task would import PySpark, pyarrow, numba and the kernels again: a second of CPU.
 A worker that is forked from this daemon has them already, and shares their memory with the daemon.
+
+    python -m sparklog.spark.daemon pyspark.worker [MODULE…]
+
+The first argument is the module that the workers run: tasks, or a step of a data source. Further
+modules are loaded too, if they are there.
 """
 
 import gc
 import socket
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Final
+from zipimport import zipimporter
 
 import pyspark.daemon
-import pyspark.worker  # what each worker runs
 
-import sparklog.log_reader.slices
-import sparklog.log_writer.topic_writer
-import sparklog.record.record_batches
-import sparklog.spark.read_task
-import sparklog.spark.write_task  # noqa: F401 - and all of the above
+_PLANS: Final = (
+    "pyarrow",
+    "pyspark.sql.conversion",
+    "sparklog.metadata.history_runs",
+    "sparklog.metadata.housekeeping",
+    "sparklog.spark.datasource",
+)
+_COMMITS: Final = (
+    "sparklog.metadata.history_runs",
+    "sparklog.metadata.housekeeping",
+    "sparklog.spark.writers",
+)
+LOADED: Final = {
+    "pyspark.worker": (
+        "sparklog.log_reader.slices",
+        "sparklog.log_writer.topic_writer",
+        "sparklog.record.record_batches",
+        "sparklog.spark.batch_reader",
+        "sparklog.spark.read_task",
+        "sparklog.spark.stream_reader",
+        "sparklog.spark.writers",
+    ),
+    "pyspark.sql.worker.lookup_data_sources": ("sparklog.spark.datasource",),
+    "pyspark.sql.worker.create_data_source": ("sparklog.spark.datasource",),
+    "pyspark.sql.worker.plan_data_source_read": (*_PLANS, "sparklog.spark.batch_reader"),
+    "pyspark.sql.worker.write_into_data_source": (*_PLANS, "sparklog.spark.writers"),
+    "pyspark.sql.worker.commit_data_source_write": _COMMITS,
+    "pyspark.sql.worker.python_streaming_sink_runner": _COMMITS,
+    "pyspark.sql.streaming.python_streaming_source_runner": (
+        *_PLANS,
+        "sparklog.spark.stream_reader",
+    ),
+}
+"""What is loaded besides the module that the workers run, by its name."""
 
 run_task = pyspark.daemon.worker
+
+
+def load(worker_module: str, further: Sequence[str] = ()) -> None:
+    """Import the module that the workers run, what LOADED says, and those of `further` found."""
+    if worker_module in LOADED:
+        for name in (worker_module, *LOADED[worker_module]):
+            import_module(name)
+    if LOADED.get(worker_module) == _COMMITS:
+        import_module("sparklog.metadata.entry").engine()  # searches the path for the release
+    for name in further:
+        with suppress(ImportError):
+            import_module(name)
+
+
+def forget_archives() -> None:
+    """Forget the finders of zip archives, which the next import from one makes again.
+
+    The first task of each worker makes all finders read their archives again, and there is one of
+    pyspark.zip for each package of PySpark: 0.1 s of CPU.
+    """
+    for path, finder in list(sys.path_importer_cache.items()):
+        if isinstance(finder, zipimporter):
+            del sys.path_importer_cache[path]
 
 
 def worker(sock: socket.socket, authenticated: bool) -> int:
@@ -34,7 +96,9 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
 
 
 if __name__ == "__main__":
+    load(sys.argv[1], sys.argv[2:])
     pyspark.daemon.worker = worker
+    forget_archives()
     # A worker collects garbage after each task. Frozen objects are left out, so they stay shared.
     gc.collect()
     gc.freeze()

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from sparklog.errors import UsageError
 from sparklog.spark.connect import is_connect
+from sparklog.spark.source_python import sources_python
 
 DAEMON = "sparklog.spark.daemon"
 SOCKETS = "spark.python.unix.domain.socket"
@@ -32,20 +34,26 @@ def session(app_name: str = "sparklog", **conf: Any) -> SparkSession:
     Workers use this interpreter: another one may lack sparklog, pyarrow or the right version of
     Python, which Spark reports as "Python worker exited unexpectedly". Without a master given here
     or by spark-submit, Spark runs on all cores of this machine. With a local master it forks its
-    workers from a daemon that has loaded what they need (sparklog.spark.daemon), and talks to them
-    through Unix domain sockets (`socket_settings`).
+    workers from a daemon that has loaded what they need (sparklog.spark.daemon), those of data
+    sources too (sparklog.spark.source_python), and talks to them through Unix domain sockets
+    (`socket_settings`).
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
     settings = {"spark.pyspark.python": os.environ["PYSPARK_PYTHON"], **DEFAULTS, **conf}
     if "spark.master" not in conf and "PYSPARK_GATEWAY_PORT" not in os.environ:
         settings["spark.master"] = os.environ.get("SPARK_MASTER", "local[*]")
-    if settings.get("spark.master", "").startswith("local"):
+    is_local = settings.get("spark.master", "").startswith("local")
+    if is_local:
         # Elsewhere sparklog may come to the workers with the job, which is after the daemon starts.
         settings = {"spark.python.daemon.module": DAEMON, **socket_settings(), **settings}
     for key, value in settings.items():
         builder = builder.config(key, str(value))
-    spark = builder.getOrCreate()
+    with ExitStack() as stack:
+        if is_local and settings["spark.python.daemon.module"] == DAEMON:
+            python = os.environ["PYSPARK_PYTHON"]
+            stack.enter_context(sources_python(python, _private_directory()))
+        spark = builder.getOrCreate()
     require_workers(spark)
     return spark
 
@@ -60,11 +68,11 @@ def socket_settings() -> dict[str, str]:
     """
     if len(tempfile.gettempdir()) > TEMPORARY_PATH_MAX:
         return {}
-    return {f"{SOCKETS}.enabled": "true", f"{SOCKETS}.dir": _socket_directory()}
+    return {f"{SOCKETS}.enabled": "true", f"{SOCKETS}.dir": _private_directory()}
 
 
 @cache
-def _socket_directory() -> str:
+def _private_directory() -> str:
     directory = tempfile.mkdtemp(prefix="sparklog-")
     atexit.register(_remove, directory, os.getpid())
     return directory

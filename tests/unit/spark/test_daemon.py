@@ -1,7 +1,11 @@
 """What the daemon of Spark's Python workers adds to PySpark's."""
 
 import socket
+import sys
+from importlib import import_module
+from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -36,3 +40,33 @@ class TestWorker:
         ours.close()
         with spark:
             assert daemon.worker(ours, True) == 1
+
+
+class TestLoad:
+    def test_takes_further_modules_if_they_are_there(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tmp_path.joinpath("a_further_module.py").touch()
+        monkeypatch.syspath_prepend(str(tmp_path))
+
+        daemon.load("pyspark.unknown", ["no_such_module", "a_further_module"])
+
+        del sys.modules["a_further_module"]  # it is there
+
+
+class TestArchives:
+    def test_are_still_imported_from(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        archive = str(tmp_path / "archive.zip")
+        with ZipFile(archive, "w") as file:
+            file.writestr("in_an_archive/__init__.py", "")
+            file.writestr("in_an_archive/a.py", "")
+        monkeypatch.syspath_prepend(archive)
+        import_module("in_an_archive")
+        assert archive in sys.path_importer_cache
+
+        daemon.forget_archives()
+
+        assert archive not in sys.path_importer_cache
+        import_module("in_an_archive.a")
+        for name in ("in_an_archive", "in_an_archive.a"):
+            del sys.modules[name]

@@ -30,6 +30,23 @@ source = SparklogDataSource({"path": sys.argv[1], "topic": "t"})
 writer = pickle.loads(pickle.dumps(source.writer(output_schema(["value"]), False)))
 writer.commit([])
 """
+SOURCE = "from sparklog.spark.datasource import SparklogDataSource"
+SCHEMA = READER.replace("reader = source.reader(source.schema())", "source.schema()")
+PARTITIONS = "pickle.dumps(reader.partitions())"
+PLANNED = """
+import pathlib
+from sparklog.spark.datasource import SparklogDataSource
+from sparklog.spark.schema import output_schema
+source = SparklogDataSource({"path": sys.argv[1], "topic": "t"})
+writer = source.writer(output_schema(["value"]), False)
+pathlib.Path(sys.argv[2]).write_bytes(pickle.dumps(writer))
+"""
+COMMITTED = """
+import pathlib
+pickle.loads(pathlib.Path(sys.argv[2]).read_bytes()).commit([])
+"""
+DAEMON = "from sparklog.spark import daemon; daemon.load(sys.argv[1])"
+OURS = ("sparklog", "pyspark", "pyarrow", "numpy")
 COMMITS = """
 from sparklog.clock import SystemClock
 from sparklog.metadata.edit import Edit, TopicEdit
@@ -73,13 +90,11 @@ class TestImport:
         assert loaded(f"import {module}").isdisjoint({*HEAVY, "numpy", "pyarrow", "obstore"})
 
     def test_of_the_source_that_is_asked_for_its_schema_is_light(self, log_dir: str) -> None:
-        code = READER.replace("reader = source.reader(source.schema())", "source.schema()")
-
-        assert loaded(code, log_dir).isdisjoint({*HEAVY, "numpy", "pyarrow", "obstore"})
+        assert loaded(SCHEMA, log_dir).isdisjoint({*HEAVY, "numpy", "pyarrow", "obstore"})
 
 
 class TestPlanning:
-    @pytest.mark.parametrize("code", [READER + "pickle.dumps(reader.partitions())", STREAM, WRITER])
+    @pytest.mark.parametrize("code", [READER + PARTITIONS, STREAM, WRITER])
     def test_loads_neither_pandas_nor_the_kernels(self, code: str, log_dir: str) -> None:
         assert loaded(code, log_dir).isdisjoint(HEAVY)
 
@@ -91,10 +106,36 @@ class TestCommitting:
 
 class TestDaemon:
     def test_has_what_a_task_needs_and_no_pandas(self) -> None:
-        found = loaded("import sparklog.spark.daemon")
+        found = loaded(DAEMON, "pyspark.worker")
 
         assert {"sparklog.record.decode", "sparklog.record.encode", "pyspark.worker"} <= found
         assert "pandas" not in found
+
+    @pytest.mark.parametrize(
+        ("workers", "code"),
+        [
+            ("pyspark.sql.worker.lookup_data_sources", SOURCE),
+            ("pyspark.sql.worker.create_data_source", SCHEMA),
+            ("pyspark.sql.worker.plan_data_source_read", READER + PARTITIONS),
+            ("pyspark.sql.streaming.python_streaming_source_runner", STREAM),
+            ("pyspark.sql.worker.write_into_data_source", PLANNED),
+            ("pyspark.sql.worker.commit_data_source_write", COMMITTED),
+            ("pyspark.sql.worker.python_streaming_sink_runner", COMMITTED),
+        ],
+    )
+    def test_has_what_a_step_of_the_source_needs(
+        self, workers: str, code: str, log_dir: str, tmp_path: Path
+    ) -> None:
+        writer = tmp_path / "writer"
+        loaded(PLANNED, log_dir, str(writer))
+        before = loaded(DAEMON, workers)
+
+        after = loaded(
+            f"{DAEMON}\nsys.argv[1:] = sys.argv[2:]\n{code}", workers, log_dir, str(writer)
+        )
+
+        assert {name for name in after - before if name.startswith(OURS)} == set()
+        assert after.isdisjoint(HEAVY)
 
 
 class TestReading:

@@ -1,0 +1,55 @@
+"""The Python that Spark runs for data sources that it finds by itself, as `format("sparklog")`.
+
+Spark plans and commits for such a source in Python processes of their own. It forks them from
+daemons as it does tasks, but it takes PySpark's daemon whatever `spark.python.daemon.module` says.
+Only the interpreter may be another one: the JVM reads its path from the environment when it starts.
+So a script stands for the interpreter, and starts sparklog.spark.daemon in place of PySpark's.
+"""
+
+import os
+import shlex
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Final
+
+VARIABLE: Final = "PYSPARK_DRIVER_PYTHON"
+"""The interpreter of found data sources; those that a program registers have its workers'."""
+
+_SCRIPT: Final = """#!/bin/sh
+# Spark's Python for data sources: {python}, with sparklog's daemon of Python workers.
+case "$1 $2" in
+    "-m pyspark.daemon") shift 2; exec {python} -m sparklog.spark.daemon "$@" ;;
+    "-m sparklog.spark.daemon") exec {python} "$@" pandas ;;
+esac
+exec {python} "$@"
+"""
+# PySpark returns what a task of a data source wrote as pyarrow.array([...]), which imports pandas.
+
+
+@contextmanager
+def sources_python(python: str, directory: str) -> Iterator[None]:
+    """While the block starts a JVM, let it run a script in `directory` for data sources.
+
+    The script runs `python`, and stays. A value that the user has given stays too, and nothing is
+    done where scripts may not be run.
+    """
+    script = "" if VARIABLE in os.environ else _script(python, directory)
+    if not os.access(script, os.X_OK):
+        yield
+        return
+    os.environ[VARIABLE] = script
+    try:
+        yield
+    finally:
+        del os.environ[VARIABLE]
+
+
+@cache
+def _script(python: str, directory: str) -> str:
+    descriptor, path = tempfile.mkstemp(prefix="python-", dir=directory)
+    with open(descriptor, "w") as file:
+        file.write(_SCRIPT.format(python=shlex.quote(python)))
+    os.chmod(path, 0o700)
+    return path

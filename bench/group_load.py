@@ -94,6 +94,42 @@ def committed(port: int, frames: Sequence[bytes], seconds: float) -> tuple[float
     return len(found) / elapsed, quantiles(found, n=100)[98] * 1000
 
 
+def committed_at(
+    port: int, frames: Sequence[bytes], seconds: float, rate: float
+) -> tuple[float, float]:
+    """Have groups commit `rate` times a second in all, spread evenly; return commits/s, p99 in ms.
+
+    A commit is due at its time whether or not the one before is answered, and its latency counts
+    from then (no coordinated omission).
+    """
+
+    async def run() -> list[float]:
+        every_s = len(frames) / rate
+        began = time.perf_counter() + 0.5
+        rounds = max(1, round(seconds / every_s))
+
+        async def one(number: int, frame: bytes) -> list[float]:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            first = began + number / rate
+            late = []
+            for turn in range(rounds):
+                due = first + turn * every_s
+                await asyncio.sleep(max(0.0, due - time.perf_counter()))
+                writer.write(frame)
+                await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
+                late.append(time.perf_counter() - due)
+            writer.close()
+            return late
+
+        each = await asyncio.gather(*(one(at, frame) for at, frame in enumerate(frames)))
+        took.append(time.perf_counter() - began)
+        return [late for found in each for late in found]
+
+    took: list[float] = []
+    found = asyncio.run(run())
+    return len(found) / took[0], quantiles(found, n=100)[98] * 1000
+
+
 def members(port: int, count: int) -> list[GroupMember]:
     """Members of a group each, with sessions of a minute."""
 

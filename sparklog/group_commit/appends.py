@@ -9,8 +9,11 @@ other client that came meanwhile; but no longer than the last commit took, and l
 clients that send their next request after an answer form one group, instead of two that take turns.
 A group that has waited in vain shows that clients do not come again: then the next one waits for
 the requests of a group alone. Requests that a client of the group itself has sent ahead are not
-waited for: it sends no others before it has more records. On an object store, where a commit is
-expensive, a group waits longer.
+waited for: it sends no others before it has more records.
+
+Commits of offsets join batches that are made when their group begins. Where many of them come, a
+group that has nothing else waits up to GROWING_LINGER_S, so that more commits share a batch, a
+segment and an entry. On an object store, where a commit is expensive, every group waits longer.
 """
 
 import asyncio
@@ -37,6 +40,11 @@ MIB: Final = 1024 * 1024
 PRODUCE_VERSION: Final = 13
 REMOTE_LINGER_S: Final = 0.1
 """How long a group waits on an object store; twice the time of the last commit if longer."""
+MANY_REQUESTS: Final = 8
+"""So many requests in a group show that more are about to come."""
+GROWING_LINGER_S: Final = 0.025
+"""How long a group of requests that join batches waits for more of them on a local disk, if the
+group before it had MANY_REQUESTS: at 2,100 offset commits a second 10 ms took 1.4 times the CPU."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,7 +153,7 @@ class AppendCommit:
         self._waiting.append(waiting)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
-        elif self._waits_no_longer():
+        elif waiting.make is None or self._waits_no_longer():
             self._ends_linger.set()
         return waiting.answer
 
@@ -188,19 +196,25 @@ class AppendCommit:
     async def _linger(self) -> None:
         """Wait until the group is complete, or has waited long enough."""
         loop = asyncio.get_running_loop()
-        if self._is_local:
-            longest_s = min(self._limits.linger_ms / 1000, self._commit_s)
-            left_s = self._answered_s + longest_s - loop.time()
-        else:
-            left_s = max(REMOTE_LINGER_S, 2 * self._commit_s)
         self._has_waited_in_vain = False
-        if left_s <= 0 or self._waits_no_longer():
-            return
-        self._ends_linger.clear()
-        timer = loop.call_later(left_s, self._ends_linger.set)
-        await self._ends_linger.wait()
-        timer.cancel()
-        self._has_waited_in_vain = not self._waits_no_longer()
+        began_s = loop.time()
+        while not self._waits_no_longer():
+            left_s = self._begins_s(began_s) - loop.time()
+            if left_s <= 0:
+                return
+            self._ends_linger.clear()
+            timer = loop.call_later(left_s, self._ends_linger.set)
+            await self._ends_linger.wait()
+            timer.cancel()
+            self._has_waited_in_vain = not self._waits_no_longer()
+
+    def _begins_s(self, began_s: float) -> float:
+        """Return when the group begins even if it is incomplete; its wait began at `began_s`."""
+        if not self._is_local:
+            return began_s + max(REMOTE_LINGER_S, 2 * self._commit_s)
+        if self._wanted >= MANY_REQUESTS and all(one.make is not None for one in self._waiting):
+            return self._answered_s + GROWING_LINGER_S
+        return self._answered_s + min(self._limits.linger_ms / 1000, self._commit_s)
 
     def _waits_no_longer(self) -> bool:
         is_complete = self._is_local and len(self._waiting) + self._grown >= self._wanted

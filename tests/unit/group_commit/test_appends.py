@@ -10,7 +10,7 @@ import sparklog.group_commit as package
 from sparklog.errors import InvalidRecordError, StorageFullError
 from sparklog.group_commit.append_slots import Append, Appended
 from sparklog.group_commit.append_writer import AppendWriter
-from sparklog.group_commit.appends import AppendCommit, AppendLimits
+from sparklog.group_commit.appends import MANY_REQUESTS, AppendCommit, AppendLimits
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import Image
 from sparklog.model import Codec
@@ -34,6 +34,27 @@ class World:
         return self.commit.append(
             [Append(self.topic_id, partition, one) for one in batches], **options
         )
+
+    async def join(self, count: int, *, slowly: bool = False) -> int:
+        """Have so many requests join a batch, at once or in turns of the loop; return how many did.
+
+        None can join any more when the batch is made.
+        """
+
+        def made() -> Append:
+            joined.append(True)
+            return Append(self.topic_id, 0, A)
+
+        joined: list[bool] = []
+        answer = self.commit.append_when_taken(made)
+        for number in range(1, count):
+            if slowly:
+                await asyncio.sleep(0)
+            if joined:
+                return number
+            self.commit.grew()
+        await answer
+        return count
 
     async def begun(self) -> None:
         """Wait until the groups of all requests have begun."""
@@ -176,6 +197,43 @@ class TestGroup:
             return world.commits
 
         assert run(catalog(log_dir), work, linger_ms=60_000) == 2
+
+    def test_where_many_join_others_are_waited_for(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def work(world: World) -> int:
+            await world.join(MANY_REQUESTS)
+            return await world.join(MANY_REQUESTS, slowly=True)
+
+        monkeypatch.setattr("sparklog.group_commit.appends.GROWING_LINGER_S", 60)
+
+        assert run(catalog(log_dir), work, linger_ms=0) == MANY_REQUESTS
+
+    def test_where_few_join_nobody_is_waited_for(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def work(world: World) -> int:
+            await world.join(MANY_REQUESTS - 1)
+            return await world.join(MANY_REQUESTS, slowly=True)
+
+        monkeypatch.setattr("sparklog.group_commit.appends.GROWING_LINGER_S", 60)
+
+        assert run(catalog(log_dir), work, linger_ms=0) < MANY_REQUESTS
+
+    def test_a_produce_request_does_not_wait_for_those_who_join(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def work(world: World) -> int:
+            await world.join(MANY_REQUESTS)
+            joins = asyncio.ensure_future(world.join(1))
+            await asyncio.sleep(0)
+            await world.send(A)
+            await joins
+            return world.commits
+
+        monkeypatch.setattr("sparklog.group_commit.appends.GROWING_LINGER_S", 60)
+
+        assert run(catalog(log_dir), work, linger_ms=0) == 2
 
     def test_is_told_before_its_answers(self, log_dir: str) -> None:
         async def work(world: World) -> Any:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sparklog.errors import CorruptRecordError
 from sparklog.log_reader.opened import log_path
 from sparklog.model import SegmentEntry
+from sparklog.pace import rested
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable, put_offsets
 from sparklog.record.checksum import crc32c
@@ -65,7 +66,9 @@ def joined(files: Files, directory: str, run: Sequence[SegmentEntry]) -> Joined 
     """
     if any(one.next_offset != other.base_offset for one, other in pairwise(run)):
         return None
-    read = (files.read(log_path(directory, one), one.log_position, one.log_bytes) for one in run)
+    read = (
+        files.read(log_path(directory, one), one.log_position, one.log_bytes) for one in rested(run)
+    )
     return joined_bytes(run, list(read))
 
 

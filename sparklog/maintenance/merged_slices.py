@@ -23,6 +23,7 @@ from sparklog.metadata.catalog import Write
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import TopicImage
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TopicDescription
+from sparklog.pace import rested
 from sparklog.record.checksum import crc32c
 from sparklog.storage.files import Files
 
@@ -74,7 +75,7 @@ def merge_slices(
     made: list[_Merge] = []
     refused: list[SliceGroup] = []
     try:
-        for part in _parts(groups):
+        for part in rested(_parts(groups)):
             merges = _written(part, spans, shared)
             for one in part if merges is None else ():
                 alone = _written([one], spans, shared)
@@ -85,7 +86,7 @@ def merge_slices(
     except BaseException:
         shared.abort()
         raise
-    landed = [merge for step in _steps(made) for merge in _committed(context, step)]
+    landed = [merge for step in rested(_steps(made)) for merge in _committed(context, step)]
     counts = {
         "segments": sum(len(merge.group) for merge in landed),
         "into": len(landed),
@@ -144,7 +145,7 @@ def _written(
     """Write the merged slice of each group; return None, having written nothing, if one fails."""
     slices = [entry for one in part for entry in one.group]
     try:
-        found = joined_bytes(slices, [spans.bytes_of(entry) for entry in slices])
+        found = joined_bytes(slices, [spans.bytes_of(entry) for entry in rested(slices)])
     except SparklogError:
         return None
     return None if found is None else list(_placed(part, found, shared))
@@ -152,7 +153,7 @@ def _written(
 
 def _placed(part: Iterable[SliceGroup], found: Joined, shared: SharedSegment) -> Iterator[_Merge]:
     start = 0
-    for topic, group in part:
+    for topic, group in rested(part):
         end = start + sum(entry.log_bytes for entry in group)
         data = found.data[start:end].data
         path, position = shared.put([data], flush=True)

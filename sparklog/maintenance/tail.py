@@ -27,6 +27,7 @@ from sparklog.maintenance.merge_segments import merge_groups
 from sparklog.maintenance.merged_slices import SliceGroup, may_merge, merge_slices
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.model import SegmentEntry, TopicDescription
+from sparklog.pace import rested
 
 SLICES_MAX: Final = 32
 """A tail with more slices than this is merged."""
@@ -61,7 +62,9 @@ def merge_tails(
     """
     now_ms = context.clock.now_ms()
     found = (
-        _tail_of(topic, log, now_ms, ROWS_MAX) for topic in topics for log in _logs(image, topic)
+        _tail_of(topic, log, now_ms, ROWS_MAX)
+        for topic in rested(topics)
+        for log in _logs(image, topic)
     )
     joins, rest = _divided(tail for tail in found if tail is not None)
     for at in range(0, len(joins), ROUND_GROUPS):
@@ -165,7 +168,7 @@ def _divided(tails: Iterable[_Tail]) -> tuple[list[SliceGroup], list[_Tail]]:
     if len(few) <= MANY:
         return [], [*rest, *(tail for tail in few if tail.is_due)]
     joins: list[SliceGroup] = []
-    for tail in few:
+    for tail in rested(few):
         if len(tail.slices) > tail.slices_max:
             group = tail.join()
             if group is not None:
@@ -196,7 +199,7 @@ def merge_tails_in_turn(
     all grow fast and at the same time. Otherwise as `merge_tails`.
     """
     now_ms = context.clock.now_ms()
-    for log in sorted(_logs(image, topic), key=lambda log: log.partition):
+    for log in rested(sorted(_logs(image, topic), key=lambda log: log.partition)):
         if log.partition in turn or log.live.count_slices(LONG_ROWS_MAX) > LONG_SLICES_MAX:
             tail = _tail_of(topic, log, now_ms, LONG_ROWS_MAX)
             groups = tail.groups() if tail is not None and tail.is_due else []

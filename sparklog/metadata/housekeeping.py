@@ -18,12 +18,15 @@ from sparklog.garbage import seldom_collected
 from sparklog.metadata.clean import clean
 from sparklog.metadata.fold import fold, is_due
 from sparklog.metadata.log import MetadataLog
+from sparklog.pace import paced
 from sparklog.storage.at_once import in_background
 
 CLEANS_PER_KEEP: Final = 10
 """How often a process cleans within `keep_ms` at most: each time it lists the entries."""
 FOLD_RETRY_MS: Final = 5_000
 EXIT_WAIT_SECONDS: Final = 5.0
+RESTS_MAX_S: Final = 2.0
+"""The most of all rests of a fold in a service (`sparklog.pace`)."""
 
 
 class _House:
@@ -84,7 +87,7 @@ def keep_house_now(log: MetadataLog) -> None:
 def _keep(log: MetadataLog, house: _House) -> None:
     try:
         # No look for garbage amid a fold: a commit would wait ten milliseconds for it.
-        with in_background(), seldom_collected():
+        with in_background(), seldom_collected(), paced(RESTS_MAX_S):
             fold(log)
             _clean_now_and_then(log, house)
         # This thread ends: what it has freed would be of use to nobody.

@@ -14,6 +14,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sparklog.garbage import freeze_loaded
+from sparklog.pace import let_rest
 from sparklog.rest.app import create_app
 from sparklog.rest.joined import JoinedWrites
 from sparklog.rest.service import Service
@@ -184,4 +185,5 @@ def serve(settings: Settings) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     freeze_loaded()
+    let_rest()
     server.run()

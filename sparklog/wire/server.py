@@ -18,6 +18,7 @@ import uvloop
 
 from sparklog.clock import Clock, SystemClock
 from sparklog.garbage import freeze_loaded
+from sparklog.pace import let_rest
 from sparklog.service_logs import set_up_logs
 from sparklog.service_memory import give_back, give_back_code, spare_memory
 from sparklog.wire.connection import Connection
@@ -150,6 +151,7 @@ async def _serve(settings: Settings) -> None:
     await server.start()
     await server.gateway.loaded()
     freeze_loaded()
+    let_rest()
     give_back()
     give_back_code()
     await is_over.wait()

@@ -18,11 +18,15 @@ from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.tail import merge_tails, merge_tails_in_turn
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import Image, PartitionLog
+from sparklog.pace import paced
 from sparklog.storage.at_once import in_background
 from sparklog.wire.instances import Instances, leader_of
 
 INTERVAL_S: Final = 1.0
 """The pause between two runs."""
+RESTS_MAX_S: Final = 1.0
+"""The most of all rests of a run (`sparklog.pace`). A run with more work does the remainder without
+rests, so that no tail outgrows its bound."""
 COMPACT_LOOKS: Final = 10
 """Every tenth run also looks for partitions to compact: 16 MiB do not come in a second."""
 GROUPS_RUNS: Final = 10
@@ -68,7 +72,7 @@ class Tidying:
         compacts = self._looks % COMPACT_LOOKS == 0
         for work in (self._merge, self._compact) if compacts else (self._merge,):
             try:
-                with in_background(), seldom_collected():
+                with in_background(), seldom_collected(), paced(RESTS_MAX_S):
                     work(self._catalog.image())
             except SparklogError as error:
                 log.warning("logs were not tidied: %s", error)

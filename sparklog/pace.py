@@ -1,0 +1,104 @@
+"""Rests of background work, which shares Python's lock with the requests of a service.
+
+A thread that works gets half of the lock beside another one, however often it must give it up. So
+work in the background is done in small pieces, with rests between them:
+
+    with paced(most_s):               on the thread that works
+        for one in rested(pieces):    after a piece of a millisecond or more the thread sleeps
+            ...
+
+Only a service rests (`let_rest`): a job and a command have nobody to make room for. The work falls
+behind by the rests at most, and they have a limit. A thread must not rest while it holds a lock.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+SPELL_S: Final = 0.001
+"""A thread works so long before it rests, in time of the processor."""
+REST: Final = 4
+"""A rest lasts so many times as long as the work before it."""
+REST_MAX_S: Final = 0.02
+"""The longest rest."""
+
+One = TypeVar("One")
+
+
+class Pace:
+    """The rests of one work, on one thread."""
+
+    def __init__(
+        self,
+        most_s: float,
+        *,
+        used_s: Callable[[], float] = time.thread_time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`most_s` is the most of all rests; `used_s` returns the thread's time of the processor.
+
+        All times are in seconds.
+        """
+        self._left_s = most_s
+        self._used_s = used_s
+        self._sleep = sleep
+        self._rested_s = used_s()
+
+    def rest(self) -> None:
+        """Rest if the thread has worked for a spell since it rested, and if rests are left."""
+        worked_s = self._used_s() - self._rested_s
+        if worked_s < SPELL_S or not self._left_s:
+            return
+        rest_s = min(REST * worked_s, REST_MAX_S, self._left_s)
+        self._left_s -= rest_s
+        self._sleep(rest_s)
+        self._rested_s = self._used_s()
+
+
+class _Process:
+    """What holds for the whole process."""
+
+    is_service = False
+
+
+class _Here(threading.local):
+    """What holds for the present thread."""
+
+    pace: Pace | None = None
+
+
+_process: Final = _Process()
+_here: Final = _Here()
+
+
+def let_rest() -> None:
+    """Let background work of this process rest from now on: it serves requests."""
+    _process.is_service = True
+
+
+@contextmanager
+def paced(most_s: float) -> Iterator[None]:
+    """Let this thread rest between the pieces of its work until the block ends, in a service.
+
+    `most_s` is the most of all rests together, in seconds.
+    """
+    _here.pace = Pace(most_s) if _process.is_service else None
+    try:
+        yield
+    finally:
+        _here.pace = None
+
+
+def rest() -> None:
+    """Rest if it is time to. Call it between pieces of work, never with a lock held."""
+    if _here.pace is not None:
+        _here.pace.rest()
+
+
+def rested(pieces: Iterable[One]) -> Iterator[One]:
+    """Yield each piece, and rest between two if it is time to."""
+    for one in pieces:
+        yield one
+        rest()

@@ -78,6 +78,11 @@ def let_rest() -> None:
     _process.is_service = True
 
 
+def rest_no_more() -> None:
+    """Let no work rest any more, also what has begun: the service ends."""
+    _process.is_service = False
+
+
 @contextmanager
 def paced(most_s: float) -> Iterator[None]:
     """Let this thread rest between the pieces of its work until the block ends, in a service.
@@ -93,7 +98,7 @@ def paced(most_s: float) -> Iterator[None]:
 
 def rest() -> None:
     """Rest if it is time to. Call it between pieces of work, never with a lock held."""
-    if _here.pace is not None:
+    if _here.pace is not None and _process.is_service:
         _here.pace.rest()
 
 

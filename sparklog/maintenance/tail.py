@@ -66,13 +66,13 @@ def merge_tails(
         for topic in rested(topics)
         for log in _logs(image, topic)
     )
-    joins, rest = _divided(tail for tail in found if tail is not None)
+    joins, others = _divided(tail for tail in found if tail is not None)
     for at in range(0, len(joins), ROUND_GROUPS):
         outcome, refused = merge_slices(context, joins[at : at + ROUND_GROUPS])
         yield outcome
         for one in refused:
             yield merge_groups(context, one.topic, [one.group])
-    for _, tails in groupby(rest, key=lambda tail: tail.topic.topic_id):
+    for _, tails in groupby(others, key=lambda tail: tail.topic.topic_id):
         of_topic = list(tails)
         for step in _steps(group for tail in of_topic for group in tail.groups()):
             yield merge_groups(context, of_topic[0].topic, step)
@@ -159,14 +159,14 @@ def _tail_of(
 
 def _divided(tails: Iterable[_Tail]) -> tuple[list[SliceGroup], list[_Tail]]:
     """Return the slices that become one slice for each partition, and the tails for segments."""
-    rest, few = [], []
+    others, few = [], []
     for tail in tails:
         if tail.is_large_or_old:
-            rest.append(tail)
+            others.append(tail)
         elif len(tail.slices) > SLICES_MIN:
             few.append(tail)
     if len(few) <= MANY:
-        return [], [*rest, *(tail for tail in few if tail.is_due)]
+        return [], [*others, *(tail for tail in few if tail.is_due)]
     joins: list[SliceGroup] = []
     for tail in rested(few):
         if len(tail.slices) > tail.slices_max:
@@ -174,8 +174,8 @@ def _divided(tails: Iterable[_Tail]) -> tuple[list[SliceGroup], list[_Tail]]:
             if group is not None:
                 joins.append(group)
             elif tail.is_due:
-                rest.append(tail)
-    return joins, sorted(rest, key=lambda tail: tail.topic.topic_id)
+                others.append(tail)
+    return joins, sorted(others, key=lambda tail: tail.topic.topic_id)
 
 
 def _steps(groups: Iterable[Group]) -> Iterator[list[Group]]:

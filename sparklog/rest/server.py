@@ -14,7 +14,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sparklog.garbage import freeze_loaded
-from sparklog.pace import let_rest
+from sparklog.pace import let_rest, rest_no_more
 from sparklog.rest.app import create_app
 from sparklog.rest.joined import JoinedWrites
 from sparklog.rest.service import Service
@@ -143,6 +143,7 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take a signal: answer waiting fetches now, not when their time is up."""
         super().handle_exit(sig, frame)
+        rest_no_more()
         asyncio.get_running_loop().call_soon_threadsafe(self._service.poll.close)
 
 

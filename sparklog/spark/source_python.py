@@ -18,7 +18,7 @@ VARIABLE: Final = "PYSPARK_DRIVER_PYTHON"
 """The interpreter of found data sources; those that a program registers have its workers'."""
 
 _SCRIPT: Final = """#!/bin/sh
-# Spark's Python for data sources: {python}, with sparklog's daemon of Python workers.
+# Spark's Python for data sources, with sparklog's daemon of Python workers.
 case "$1 $2" in
     "-m pyspark.daemon") shift 2; exec {python} -m sparklog.spark.daemon "$@" ;;
     "-m sparklog.spark.daemon") exec {python} "$@" pandas ;;
@@ -43,13 +43,13 @@ def sources_python(python: str, directory: str) -> Iterator[None]:
     try:
         yield
     finally:
-        del os.environ[VARIABLE]
+        os.environ.pop(VARIABLE, None)  # another thread may have started the same JVM
 
 
 @cache
 def _script(python: str, directory: str) -> str:
     descriptor, path = tempfile.mkstemp(prefix="python-", dir=directory)
-    with open(descriptor, "w") as file:
+    with open(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(_SCRIPT.format(python=shlex.quote(python)))
     os.chmod(path, 0o700)
     return path

@@ -18,7 +18,7 @@ import uvloop
 
 from sparklog.clock import Clock, SystemClock
 from sparklog.garbage import freeze_loaded
-from sparklog.pace import let_rest
+from sparklog.pace import let_rest, rest_no_more
 from sparklog.service_logs import set_up_logs
 from sparklog.service_memory import give_back, give_back_code, spare_memory
 from sparklog.wire.connection import Connection
@@ -124,6 +124,7 @@ class Server:
         if self._is_closed:
             return
         self._is_closed = True
+        rest_no_more()
         self._sweep.cancel()
         for server in self._servers:
             server.close()

@@ -55,7 +55,6 @@ def test_the_steps_of_the_data_source_are_forked_from_it(spark: SparkSession, lo
     steps = ("create_data_source", "plan_data_source_read", "write_into_data_source")
     for step in (*steps, "commit_data_source_write"):
         assert f"sparklog.spark.daemon pyspark.sql.worker.{step}" in daemons
-        assert f"pyspark.daemon pyspark.sql.worker.{step}" not in daemons
 
 
 def commands_below(pid: int) -> list[str]:

@@ -3,7 +3,17 @@
 import pytest
 
 from sparklog import pace
-from sparklog.pace import REST, REST_MAX_S, SPELL_S, Pace, let_rest, paced, rest, rested
+from sparklog.pace import (
+    REST,
+    REST_MAX_S,
+    SPELL_S,
+    Pace,
+    let_rest,
+    paced,
+    rest,
+    rest_no_more,
+    rested,
+)
 
 
 class Worker:
@@ -51,15 +61,28 @@ class TestService:
         monkeypatch.setattr(pace, "_process", pace._Process())
         monkeypatch.setattr(pace, "SPELL_S", 0)
 
-    def test_other_processes_do_not_rest(self) -> None:
+    @pytest.fixture
+    def worker(self, monkeypatch: pytest.MonkeyPatch) -> Worker:
+        worker = Worker()
+        monkeypatch.setattr(pace, "Pace", worker.pace)
+        return worker
+
+    def test_other_processes_do_not_rest(self, worker: Worker) -> None:
         with paced(1):
             assert list(rested("ab")) == ["a", "b"]
 
-    def test_rests_after_each_piece_until_the_work_ends(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        worker = Worker()
-        monkeypatch.setattr(pace, "Pace", worker.pace)
+        assert worker.rests == []
+
+    def test_work_that_has_begun_rests_no_more_when_the_service_ends(self, worker: Worker) -> None:
+        let_rest()
+        with paced(1):
+            rest()
+            rest_no_more()
+            rest()
+
+        assert len(worker.rests) == 1
+
+    def test_rests_after_each_piece_until_the_work_ends(self, worker: Worker) -> None:
         let_rest()
         rest()
         assert worker.rests == []

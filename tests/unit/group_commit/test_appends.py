@@ -220,20 +220,35 @@ class TestGroup:
 
         assert run(catalog(log_dir), work, linger_ms=0) < MANY_REQUESTS
 
+    @pytest.mark.parametrize("turns", [1, 5])
     def test_a_produce_request_does_not_wait_for_those_who_join(
-        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+        self, turns: int, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async def work(world: World) -> int:
+        async def work(world: World) -> Any:
             await world.join(MANY_REQUESTS)
             joins = asyncio.ensure_future(world.join(1))
-            await asyncio.sleep(0)
-            await world.send(A)
-            await joins
-            return world.commits
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            return await asyncio.wait_for(asyncio.gather(world.send(A), joins), 30)
 
         monkeypatch.setattr("sparklog.group_commit.appends.GROWING_LINGER_S", 60)
 
-        assert run(catalog(log_dir), work, linger_ms=0) == 2
+        assert run(catalog(log_dir), work, linger_ms=0) == [[Appended(2, -1, 0)], 1]
+
+    def test_a_group_that_waits_for_those_who_join_is_committed_at_the_end(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def work(world: World) -> Any:
+            await world.join(MANY_REQUESTS)
+            joins = asyncio.ensure_future(world.join(1))
+            for _ in range(5):
+                await asyncio.sleep(0)
+            await asyncio.wait_for(world.commit.close(), 30)
+            return await joins
+
+        monkeypatch.setattr("sparklog.group_commit.appends.GROWING_LINGER_S", 60)
+
+        assert run(catalog(log_dir), work, linger_ms=0) == 1
 
     def test_is_told_before_its_answers(self, log_dir: str) -> None:
         async def work(world: World) -> Any:

@@ -56,6 +56,18 @@ class TestVariable:
         with sources_python(python, str(tmp_path)):
             assert os.environ[VARIABLE] == str(script)
 
+    def test_is_gone_when_the_jvm_has_failed(self, python: str, tmp_path: Path) -> None:
+        with pytest.raises(RuntimeError), sources_python(python, str(tmp_path)):
+            raise RuntimeError("no JVM")
+
+        assert VARIABLE not in os.environ
+
+    def test_may_be_taken_by_two_threads(self, python: str, tmp_path: Path) -> None:
+        with sources_python(python, str(tmp_path)):
+            del os.environ[VARIABLE]  # as the other one did
+
+        assert VARIABLE not in os.environ
+
     def test_of_the_user_stays(
         self, python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

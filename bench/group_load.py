@@ -103,10 +103,11 @@ def committed_at(
     from then (no coordinated omission).
     """
 
-    async def run() -> list[float]:
-        every_s = len(frames) / rate
+    every_s = len(frames) / rate
+    rounds = max(1, round(seconds / every_s))
+
+    async def run() -> tuple[list[float], float]:
         began = time.perf_counter() + 0.5
-        rounds = max(1, round(seconds / every_s))
 
         async def one(number: int, frame: bytes) -> list[float]:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -122,12 +123,10 @@ def committed_at(
             return late
 
         each = await asyncio.gather(*(one(at, frame) for at, frame in enumerate(frames)))
-        took.append(time.perf_counter() - began)
-        return [late for found in each for late in found]
+        return [late for found in each for late in found], time.perf_counter() - began
 
-    took: list[float] = []
-    found = asyncio.run(run())
-    return len(found) / took[0], quantiles(found, n=100)[98] * 1000
+    found, took = asyncio.run(run())
+    return len(found) / took, quantiles(found, n=100)[98] * 1000
 
 
 def members(port: int, count: int) -> list[GroupMember]:

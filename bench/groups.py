@@ -134,13 +134,11 @@ def _commits(process: GatewayProcess, settings: Settings) -> Iterator[Figure]:
     found = [committed(process.port, frames, 5) for _ in range(settings.rounds)]
     group = "offset commits, 200 groups x 10 partitions, synced"
     at_once = f"{group}, each group's next after its answer"
-    yield Figure.of_rounds(at_once, "commits", [one for one, _ in found], "commits/s")
-    yield Figure.of_rounds(at_once, "p99", [late for _, late in found], "ms")
     paced = [committed_at(process.port, frames, 20, PACE) for _ in range(settings.rounds)]
-    each = f"{group}, {PACE:,} due each second"
-    bars = Bar(least=2000), Bar(most=50)
-    yield Figure.of_rounds(each, "commits", [one for one, _ in paced], "commits/s", bars[0])
-    yield Figure.of_rounds(each, "p99", [late for _, late in paced], "ms", bars[1])
+    for name, rounds in ((at_once, found), (f"{group}, {PACE:,} due each second", paced)):
+        rates, late = [one for one, _ in rounds], [one for _, one in rounds]
+        yield Figure.of_rounds(name, "commits", rates, "commits/s", Bar(least=2000))
+        yield Figure.of_rounds(name, "p99", late, "ms", Bar(most=50))
 
 
 def _heartbeats(process: GatewayProcess, log_dir: Path, settings: Settings) -> Iterator[Figure]:

@@ -21,7 +21,7 @@ import pyarrow as pa
 from sparklog.errors import CommitConflictError, CorruptMetadataError, LateWriterError
 from sparklog.metadata import delta
 from sparklog.metadata.edit import Done, Edit, FoldEdit, RunFile
-from sparklog.metadata.history_runs import Retention, continued, covered, without_damaged
+from sparklog.metadata.history_runs import Retention, continued, covered, told, without_damaged
 from sparklog.metadata.image import Image
 from sparklog.metadata.image_rows import rows_since
 from sparklog.metadata.log import ENTRIES, HINT, MetadataLog
@@ -78,17 +78,26 @@ def fold(
     rest()
     history = continued(log, before, found, runs, retention)
     rest()
-    return commit_fold(log, FoldEdit(cover, based_on, runs, history))
+    made = FoldEdit(cover, based_on, runs, history)
+    return commit_fold(log, made, covered_id=image.stamp.entry_id)
 
 
-def commit_fold(log: MetadataLog, made: FoldEdit, operation: str = "FOLD") -> Image | None:
-    """Commit a fold whose files are written, and publish it; None if another fold was first."""
-    told = {"cover": str(made.cover), "rows": str(sum(run.rows for run in made.runs))}
+def commit_fold(
+    log: MetadataLog, made: FoldEdit, operation: str = "FOLD", *, covered_id: str | None = None
+) -> Image | None:
+    """Commit a fold whose files are written, and publish it; None if another fold was first.
+
+    With `covered_id` also None if the entry at its cover has another id now: the log dir was
+    replaced. Raises CorruptMetadataError if that entry is gone.
+    """
+    parameters = {"cover": str(made.cover), "rows": str(sum(run.rows for run in made.runs))}
 
     def plan(newest: Image) -> Edit | Done:
         if newest.fold.cover != made.based_on:
             return Done()
-        return Edit(operation=operation, parameters=told, fold=made)
+        if covered_id is not None and told(log, newest.fold, made.cover).id != covered_id:
+            return Done()
+        return Edit(operation=operation, parameters=parameters, fold=made)
 
     try:
         committed = log.commit(plan, housekeeping=False)

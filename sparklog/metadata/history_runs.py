@@ -168,14 +168,16 @@ def covered(log: MetadataLog, image: Image) -> Iterator[tuple[HistoryRecord, Seq
     before: HistoryRecord | None = None
     for version in range(image.fold.cover + 1, image.version + 1):
         read = log.entries.parsed(version)
-        if read is None or read.entry.is_foreign:
+        if read is None:
+            raise CorruptMetadataError(f"{entry_path(version)} is missing")
+        if read.entry.is_foreign:
             record = record_of(told(log, image.fold, version))
         else:
             record = _record_read(read)
         if before is not None and record.previous != before.id:
             raise _replaced(version - 1, before.id, record.previous)
         before = record
-        yield record, () if read is None else read.edits
+        yield record, read.edits
     if before is not None and before.id != image.stamp.entry_id:
         raise _replaced(before.version, before.id, image.stamp.entry_id)
 

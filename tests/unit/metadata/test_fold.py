@@ -10,7 +10,13 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
-from sparklog.errors import CorruptMetadataError, LateWriterError, LogDirError, StorageError
+from sparklog.errors import (
+    CorruptMetadataError,
+    LateWriterError,
+    LogDirError,
+    MissingFileError,
+    StorageError,
+)
 from sparklog.log.names import random_uuid
 from sparklog.metadata import fold as f
 from sparklog.metadata.check import check
@@ -25,6 +31,7 @@ from sparklog.metadata.edit import (
     TopicEdit,
 )
 from sparklog.metadata.fold import commit_fold, fold, is_due
+from sparklog.metadata.history_runs import continued
 from sparklog.metadata.image import Image, Stamp
 from sparklog.metadata.image_rows import rows_of
 from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog, entry_path
@@ -304,6 +311,38 @@ class TestWhileTheLogDirIsReplaced:
         slept.files.overwrite(entry_path(version), data[:at] + b"#" + data[at + 1 :])
 
         self.refuse(slept, f"{entry_path(version)}: the entry does not match its checksum")
+
+    def test_an_entry_that_is_missing_for_a_moment(
+        self, slept: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def read(path: str) -> Any:
+            if path == entry_path(3) and not missed:
+                missed.append(path)
+                raise MissingFileError(path)
+            return found(path)
+
+        missed: list[str] = []
+        found = slept.files.read
+        monkeypatch.setattr(slept.files, "read", read)
+
+        self.refuse(slept, f"{entry_path(3)} is missing")
+
+    def test_after_the_entries_were_read(
+        self, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def replaced(*given: Any) -> Any:
+            data = other.files.read(entry_path(cover))
+            world.files.overwrite(entry_path(cover), bytes(data))
+            return continued(*given)
+
+        other = World(LocalFiles(str(tmp_path / "other")))
+        for one in (world, other):
+            one.produce(5)
+        cover = world.log.image().version
+        monkeypatch.setattr("sparklog.metadata.fold.continued", replaced)
+
+        assert fold(world.log) is None
+        assert world.log.image().version == cover
 
     def test_by_another_edits_file_of_the_same_length(
         self, world: World, monkeypatch: pytest.MonkeyPatch

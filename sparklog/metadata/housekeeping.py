@@ -2,11 +2,12 @@
 
 A fold takes tens of milliseconds or more, so no commit waits for it. A process that ends waits at
 most EXIT_WAIT_SECONDS for its fold; a fold that is cut off leaves unnamed files. A forked child
-begins without the thread; `log` gives its logs new locks. A failure is not reported, because no
+begins without the thread; `log` gives its logs new locks. A failure is only logged, because no
 committed data depends on housekeeping; a commit after FOLD_RETRY_MS tries again.
 """
 
 import atexit
+import logging
 import os
 from threading import Lock, Thread
 from typing import Final
@@ -27,6 +28,8 @@ FOLD_RETRY_MS: Final = 5_000
 EXIT_WAIT_SECONDS: Final = 5.0
 RESTS_MAX_S: Final = 2.0
 """The most of all rests of a fold in a service (`sparklog.pace`)."""
+
+_logger: Final = logging.getLogger(__name__)
 
 
 class _House:
@@ -93,7 +96,9 @@ def _keep(log: MetadataLog, house: _House) -> None:
         # This thread ends: what it has freed would be of use to nobody.
         pa.default_memory_pool().release_unused()
         house.failed_ms = None
-    except Exception:  # noqa: BLE001 - no caller waits for this thread, and a later one tries again
+    except Exception:
+        # No warning: at the end of a process Python refuses new threads, and so a fold fails.
+        _logger.info("a fold failed; a later commit tries again", exc_info=True)
         house.failed_ms = log.clock.boot_ms()
     finally:
         house.thread = None

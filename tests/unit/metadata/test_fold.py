@@ -30,6 +30,7 @@ from sparklog.metadata.edit import (
     RunFile,
     TopicEdit,
 )
+from sparklog.metadata.entry import encode
 from sparklog.metadata.fold import commit_fold, fold, is_due
 from sparklog.metadata.history_runs import continued
 from sparklog.metadata.image import Image, Stamp
@@ -311,6 +312,15 @@ class TestWhileTheLogDirIsReplaced:
         slept.files.overwrite(entry_path(version), data[:at] + b"#" + data[at + 1 :])
 
         self.refuse(slept, f"{entry_path(version)}: the entry does not match its checksum")
+
+    def test_by_another_newest_entry(self, slept: World) -> None:
+        newest = slept.fresh().read_entry(6)
+        assert newest is not None
+        assert newest.edits_json is not None
+        other = encode(replace(newest, id="0" * 24), newest.edits_json)
+        slept.files.overwrite(entry_path(6), other)
+
+        self.refuse(slept, f"is entry '{'0' * 24}' now, and was '{newest.id}'")
 
     def test_an_entry_that_is_missing_for_a_moment(
         self, slept: World, monkeypatch: pytest.MonkeyPatch

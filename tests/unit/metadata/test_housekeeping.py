@@ -74,20 +74,26 @@ class TestKeepHouse:
         assert calls == ["sparklog-fold"]
 
     @pytest.mark.parametrize("error", [StorageError("no"), ValueError("no")])
-    def test_is_silent_and_tries_again_later(
-        self, world: World, monkeypatch: pytest.MonkeyPatch, error: Exception
+    def test_a_failure_is_logged_and_a_later_commit_tries_again(
+        self,
+        world: World,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+        error: Exception,
     ) -> None:
         def fail(_: MetadataLog) -> None:
             calls.append(1)
             raise error
 
         calls: list[int] = []
+        caplog.set_level("INFO")
         monkeypatch.setattr(k, "fold", fail)
         world.produce(3)
         for _ in range(3):
             keep_house(world.log)
             wait(world.log)
         assert len(calls) == 1
+        assert caplog.messages == ["a fold failed; a later commit tries again"]
         world.clock.advance(k.FOLD_RETRY_MS)
         keep_house(world.log)
         wait(world.log)

@@ -1,5 +1,6 @@
 """The keys that edits touch, from their JSON: those of the edits themselves."""
 
+from dataclasses import fields
 from random import Random
 from typing import Any
 
@@ -93,3 +94,28 @@ def test_json_says_what_the_edits_say(random: Random) -> None:
     whole, touched = said(keys_of(image)), naive(edits)
     assert all(some <= others for some, others in zip(whole[:5], touched[:5], strict=True))
     assert whole[5].keys() == touched[5].keys() & image.topics.keys()
+
+
+OF_THE_LOG_DIR = {
+    *("leases", "brokers", "users", "topics", "forget_topics", "forget_shared"),
+    "transactional_ids",
+}
+IN_ROWS_OF_EVERY_FOLD = {"horizon_ms", "level", "next_producer_id"}
+OF_THE_ENTRY = {"operation", "parameters", "fold", "replaces", "ended_log"}
+
+OF_A_TOPIC = {
+    *("segments", "replace", "remove", "forget", "receipts"),
+    *("partitions", "transactions", "epochs", "producers", "forget_producers_before_ms"),
+}
+IN_ROWS_OF_A_TOUCHED_TOPIC = {
+    *("description", "leader_epochs", "removed_ms", "vacuum_horizon_ms", "allow_gaps"),
+    "forget_receipts_before_ms",
+}
+
+
+def test_no_member_of_an_edit_is_forgotten() -> None:
+    """A new member must be read by `touched`, or stand in a list of those without keys."""
+    of_log_dir = OF_THE_LOG_DIR | IN_ROWS_OF_EVERY_FOLD | OF_THE_ENTRY
+
+    assert of_log_dir == {one.name for one in fields(Edit)}
+    assert {one.name for one in fields(TopicEdit)} == OF_A_TOPIC | IN_ROWS_OF_A_TOUCHED_TOPIC

@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Gives the time to the rims; the core gets `now_ms` as a plain number."""
+    """Tells the time to code with I/O. Core code has no clock: it gets `now_ms` as a number."""
 
     def now_ms(self) -> int:
         """Wall clock, milliseconds since the epoch."""
@@ -24,7 +24,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's wall clock."""
+    """The machine's own clocks."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -37,7 +37,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves when told to: for tests, and for planning "as of" a time."""
+    """A clock that only its owner moves: for tests, and to plan as of another time."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms
@@ -50,7 +50,7 @@ class ManualClock:
         return int(self._boot_ms)
 
     def sleep_ms(self, ms: float) -> None:
-        """Move forward by `ms` at once: nothing sleeps."""
+        """Move forward by `ms`, at least 1, at once: nothing sleeps."""
         self.advance(max(1, round(ms)))
 
     def advance(self, ms: int) -> None:
@@ -59,5 +59,5 @@ class ManualClock:
         self._boot_ms += ms
 
     def set_wall(self, now_ms: int) -> None:
-        """Set the wall clock, as an administrator may: time since the start goes on."""
+        """Set the wall clock, as an administrator may. `boot_ms` does not change."""
         self._now_ms = now_ms

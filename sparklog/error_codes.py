@@ -5,7 +5,7 @@ from enum import IntEnum, unique
 
 @unique
 class ErrorCode(IntEnum):
-    """The codes of Kafka's protocol that sparklog answers with, errors or not."""
+    """The codes of Kafka's protocol that sparklog answers with; NONE is no error."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

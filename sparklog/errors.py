@@ -82,7 +82,7 @@ class SparklogError(Exception):
 
 
 class SparklogWarning(UserWarning):
-    """A call was carried out in another way than asked, and no data is lost."""
+    """The call did something else than it was asked to; no data is lost."""
 
 
 class UsageError(SparklogError):
@@ -172,7 +172,7 @@ class VersionOutOfRangeError(UsageError):
 
 
 class UnexpectedAppendOffsetError(UsageError):
-    """Records that bring offsets of their own, which do not continue the log."""
+    """Records with offsets of their own, which do not continue the log."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -210,7 +210,7 @@ class SaslAuthenticationError(UsageError):
 
 
 class InvalidGroupIdError(UsageError):
-    """A group with an empty name, which no group may have."""
+    """An empty group id."""
 
     code = ErrorCode.INVALID_GROUP_ID
 
@@ -259,7 +259,7 @@ class CorruptRecordError(CorruptionError):
     def in_file(self, file: str, origin: int = 0, shift: int = 0) -> "CorruptRecordError":
         """Return the same error, placed in `file`.
 
-        `origin` is its buffer's position in the file, `shift` turns file offsets into the log's.
+        `origin` is the position of its buffer in the file; `shift` turns its offset into the log's.
         """
         position = None if self.position is None else self.position + origin
         offset = None if self.offset is None else self.offset + shift
@@ -334,7 +334,7 @@ class CommitConflictError(CommitError):
 
 
 class CommitOutcomeUnknownError(CommitError):
-    """The commit may have landed. Replay it with the same txnAppId and txnVersion to learn."""
+    """The commit may have landed. To learn it, repeat it with the same txnAppId and txnVersion."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
 
@@ -369,13 +369,13 @@ class OutOfOrderSequenceError(CommitError):
 
 
 class InvalidProducerEpochError(CommitError):
-    """A batch of a producer epoch that is over: another producer has taken the id over."""
+    """A batch with an old producer epoch: another producer has the producer id now."""
 
     code = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 class ProducerFencedError(CommitError):
-    """A transactional id that has another producer by now, or a newer epoch."""
+    """The transactional id has another producer now, or a newer epoch."""
 
     code = ErrorCode.PRODUCER_FENCED
 
@@ -387,7 +387,7 @@ class DuplicateBrokerRegistrationError(CommitError):
 
 
 class NotCoordinatorError(CommitError):
-    """The group belongs to another gateway, now or from now on: ask which one (retriable)."""
+    """Another gateway is the group's coordinator: find the coordinator again (retriable)."""
 
     code = ErrorCode.NOT_COORDINATOR
     retriable = True

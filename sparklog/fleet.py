@@ -1,8 +1,8 @@
-"""A fleet runs one task over many works: in this process, or as tasks of Spark.
+"""A fleet runs one function, the task, for each of many works: in this process, or on Spark.
 
-A task is a function of one work. It must be picklable if works may go to another process. When a
-task fails with an error of sparklog's own, that error is the answer to its work: so a damaged
-segment stops only its own partition. Any other error is raised.
+A work is the task's argument, such as one partition to verify. The task must be picklable if works
+may go to another process. If a task raises a SparklogError, that error is the answer to its work,
+so a damaged segment stops only its own partition. Any other error is raised.
 
 `LocalFleet` works in this process, `sparklog.spark.jobs.fleet.SparkFleet` on Spark's executors.
 """
@@ -27,24 +27,24 @@ Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 Mapper = Callable[[Work], Iterable[tuple[int, Value]]]
-"""Takes a work; returns values, each with the number of the reducer that gets it."""
+"""Takes a work; returns (number of the reducer that gets the value, value)."""
 Reducer = Callable[[int, Iterator[Value]], Answer]
 """Takes the number of a reducer and all values sent to it, in no order; returns its answer."""
 Advance = Callable[[int], None]
 Bar = Callable[[str, int], AbstractContextManager[Advance]]
-"""A progress bar with a title and a number of works; it yields a function that is told how many
-more are done."""
+"""A progress bar; takes a title and the number of works. It yields a function to call with the
+number of works done since its last call."""
 
 
 class Answers(Protocol[Kept_co]):
     """The answers of a shuffle's reducers, kept in the reducers' processes until `close`.
 
-    They may not fit into this process: it gets only the results of `view`, and passes the answers
-    on.
+    They may be too large for this process. It gets only the results of `view`; `join` sends the
+    answers on without it.
     """
 
     def view(self, look: Callable[[Kept_co], Seen]) -> list[Seen | SparklogError]:
-        """Return the result of `look` for each answer, in no order; a reducer's error as it is."""
+        """Return `look(answer)` for each answer, in no order; for a failed reducer its error."""
         ...
 
     def join(
@@ -62,7 +62,7 @@ class Answers(Protocol[Kept_co]):
         ...
 
     def close(self) -> None:
-        """Let the answers go."""
+        """Free the answers."""
         ...
 
 
@@ -88,9 +88,8 @@ class Fleet(Protocol):
     ) -> Answers[Answer]:
         """Send the mapper's values for each work to `count` reducers; keep their answers.
 
-        A reducer that gets no value is not called and has no answer. An error of a mapper is
-        raised, at the latest by `view`. A mapper sends an error as a value if it must not end the
-        job.
+        A reducer that gets no value is not called and has no answer. The error of a mapper is
+        raised here or by `view`. A mapper whose error must not end the job sends it as a value.
         """
         ...
 
@@ -98,7 +97,8 @@ class Fleet(Protocol):
 def answered(task: Callable[[Work], Answer], work: Work) -> Answer | SparklogError:
     """Return the task's answer, or the SparklogError that it raises.
 
-    The error comes without traceback and cause: their frames hold what was read and decompressed.
+    The error has neither traceback nor cause: their frames would keep the bytes that were read and
+    decompressed.
     """
     try:
         return task(work)
@@ -115,10 +115,10 @@ def no_bar(what: str, count: int) -> Iterator[Advance]:
 
 
 class LocalFleet:
-    """Does works in this process, in `threads` threads; None is a thread for each core.
+    """Runs tasks in this process, in `threads` threads; None is a thread for each core.
 
     With one thread the calling thread runs the tasks, one after another. A shuffle always runs in
-    the calling thread: it is for small logs, and specifies the answers of Spark's shuffle.
+    the calling thread. It is for small logs; SparkFleet's shuffle must give the same answers.
     """
 
     def __init__(self, threads: int | None = 1, bar: Bar = no_bar) -> None:

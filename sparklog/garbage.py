@@ -7,14 +7,14 @@ from threading import Lock
 from typing import Final
 
 COLLECT_EVERY: Final = 100_000
-"""So many new objects lie between two collections at least."""
+"""At least this many new objects lie between two collections."""
 SERVICE_COLLECTS_EVERY: Final = 20_000
-"""The number of new objects after which a service collects. Requests leave little garbage; with
-Python's 700 collections took a third of the time of an offset commit."""
+"""The number of new objects after which a service collects. Requests leave little garbage. With
+Python's default of 700, the collector took a third of the time of an offset commit."""
 
 
 class _Calls:
-    """How many threads are in `seldom_collected`, and what they found."""
+    """The number of threads in `seldom_collected`, and the thresholds to restore after the last."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -29,8 +29,8 @@ _CALLS: Final = _Calls()
 def seldom_collected() -> Iterator[None]:
     """Let the collector run only after every COLLECT_EVERY new objects. For any number of threads.
 
-    It looks at all objects that it knows, so where each record makes an object it takes as long as
-    the rest of the work.
+    The collector looks at every object that it tracks. If each record makes an object, that takes
+    as long as the rest of the work.
     """
     with _CALLS.lock:
         if not _CALLS.count:
@@ -47,10 +47,10 @@ def seldom_collected() -> Iterator[None]:
 
 
 def freeze_loaded() -> None:
-    """Let the collector never look at what is loaded now, and run seldom from now on.
+    """Exempt all present objects from the collector, and let it run seldom from now on.
 
-    Modules and kernels are no garbage. A thread in `seldom_collected` changes nothing of it when it
-    leaves.
+    The present objects are modules and kernels, never garbage. The setting stays when a thread
+    leaves `seldom_collected`.
     """
     gc.collect()
     gc.freeze()

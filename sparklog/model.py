@@ -1,4 +1,4 @@
-"""The nouns that every layer shares: plain values, frozen, without behaviour beyond arithmetic.
+"""The values that every layer shares. They are immutable; their methods only do arithmetic.
 
 An offset range is [start, end). Times are milliseconds since the epoch; -1 means "none", as in
 Kafka.
@@ -16,13 +16,13 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 """Offsets inside a batch, an index or a segment are int32 relative to a base."""
 
 SHARED_PREFIX = "__shared/"
-"""Where shared segments lie in the log dir: record batches of many partitions in one file."""
+"""The directory of the shared segments in the log dir. Each holds batches of many partitions."""
 
 
 READ_COMMITTED = "read_committed"
 READ_UNCOMMITTED = "read_uncommitted"
-"""isolation.level: whether a reader ends at the last stable offset and leaves out aborted records.
-Kafka's default is read_uncommitted."""
+"""The values of isolation.level. With read_committed a reader ends at the last stable offset and
+leaves out aborted records. Kafka's default is read_uncommitted."""
 
 
 class Codec(IntEnum):
@@ -36,7 +36,7 @@ class Codec(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """Whose clock a record's timestamp is (TimestampType)."""
+    """Whose clock gave a record its timestamp (TimestampType)."""
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
@@ -70,7 +70,7 @@ class OffsetRange(NamedTuple):
 
     @property
     def span(self) -> int:
-        """How many offsets the range spans; records may be fewer after compaction."""
+        """How many offsets the range spans; after compaction it may have fewer records."""
         return self.end - self.start
 
 
@@ -96,7 +96,7 @@ UNKNOWN_OFFSET = TimestampOffset(NO_TIMESTAMP, -1)
 
 
 class SegmentKey(NamedTuple):
-    """The identity of a segment within its topic; nothing else in the topic has the same."""
+    """The identity of a segment within its topic."""
 
     partition: int
     log_path: str
@@ -104,12 +104,15 @@ class SegmentKey(NamedTuple):
 
     @property
     def is_shared(self) -> bool:
-        """Whether it names a slice of a shared segment."""
+        """Whether the segment is a slice of a shared segment."""
         return self.log_path.startswith(SHARED_PREFIX)
 
 
 class AbortedRange(NamedTuple):
-    """An aborted transaction's span, relative to the segment's base offset; may begin before it."""
+    """The offsets of an aborted transaction, relative to the segment's base offset.
+
+    `first_delta` is negative if the transaction began in an earlier segment.
+    """
 
     producer_id: int
     first_delta: int
@@ -119,12 +122,12 @@ class AbortedRange(NamedTuple):
 class SegmentEntry(NamedTuple):
     """One segment, as in its row of the metadata log (`metadata.tables`).
 
-    `base_offset` is the first offset in the log, `file_base_offset` the one the file's own batches
-    carry: a reader adds `shift` to an offset in the file. Its batches are `log_bytes` bytes of the
-    file at `log_path`, from `log_position` on: a whole file, or a slice of a shared segment, whose
-    log_path begins with `__shared/`. Paths are relative to the topic's directory, that of a shared
-    segment to the log dir. None in a column that only a walk through the file can fill means "not
-    yet known".
+    `base_offset` is the first offset in the log. `file_base_offset` is the first offset as the
+    batches in the file count it: a reader adds `shift` to an offset in the file. The batches are
+    `log_bytes` bytes of the file at `log_path`, from `log_position` on: a whole file, or a slice of
+    a shared segment. Paths are relative to the topic's directory; the log_path of a shared segment
+    begins with `__shared/` and is relative to the log dir. None in a column means "not yet known":
+    only a walk through the file can fill it.
     """
 
     partition: int
@@ -194,7 +197,7 @@ class SegmentEntry(NamedTuple):
         return SegmentEntry._make((self.partition, base_offset, end, *self[3:]))
 
     def removed_at(self, removed_ms: int | None) -> "SegmentEntry":
-        """Return the segment as removed at a time (ms); None: live."""
+        """Return the segment, marked as removed at a time (ms); None: as live."""
         return SegmentEntry._make((*self[:-1], removed_ms))
 
     @property

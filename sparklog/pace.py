@@ -1,14 +1,14 @@
 """Rests of background work, which shares Python's lock with the requests of a service.
 
-A thread that works gets half of the lock beside another one, however often it must give it up. So
-work in the background is done in small pieces, with rests between them:
+Two busy threads get half of the lock each, however often they must release it. So work in the
+background is done in small pieces, with rests between them:
 
     with paced(most_s):               on the thread that works
         for one in rested(pieces):    after a piece of a millisecond or more the thread sleeps
             ...
 
-Only a service rests (`let_rest`): a job and a command have nobody to make room for. The work falls
-behind by the rests at most, and they have a limit. A thread must not rest while it holds a lock.
+Only a service rests (`let_rest`): a job or a command has no requests to make room for. The rests
+delay the work by at most `most_s` seconds. A thread must not rest while it holds a lock.
 """
 
 import threading
@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from typing import Final, TypeVar
 
 SPELL_S: Final = 0.001
-"""A thread works so long before it rests, in time of the processor."""
+"""The CPU time that a thread works before it rests."""
 REST: Final = 4
-"""A rest lasts so many times as long as the work before it."""
+"""A rest lasts this many times as long as the work before it."""
 REST_MAX_S: Final = 0.02
 """The longest rest."""
 
@@ -37,7 +37,7 @@ class Pace:
         used_s: Callable[[], float] = time.thread_time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """`most_s` is the most of all rests; `used_s` returns the thread's time of the processor.
+        """`most_s` is the limit of all rests together; `used_s` returns the thread's CPU time.
 
         All times are in seconds.
         """
@@ -47,7 +47,7 @@ class Pace:
         self._rested_s = used_s()
 
     def rest(self) -> None:
-        """Rest if the thread has worked for a spell since it rested, and if rests are left."""
+        """Rest if the thread has worked for SPELL_S since its last rest, and if time is left."""
         worked_s = self._used_s() - self._rested_s
         if worked_s < SPELL_S or not self._left_s:
             return
@@ -58,13 +58,13 @@ class Pace:
 
 
 class _Process:
-    """What holds for the whole process."""
+    """The state of the whole process."""
 
     is_service = False
 
 
 class _Here(threading.local):
-    """What holds for the present thread."""
+    """The state of the present thread."""
 
     pace: Pace | None = None
 
@@ -79,15 +79,15 @@ def let_rest() -> None:
 
 
 def rest_no_more() -> None:
-    """Let no work rest any more, also what has begun: the service ends."""
+    """End all rests, also those of work that has begun: the service ends."""
     _process.is_service = False
 
 
 @contextmanager
 def paced(most_s: float) -> Iterator[None]:
-    """Let this thread rest between the pieces of its work until the block ends, in a service.
+    """Let this thread rest between the pieces of its work until the block ends.
 
-    `most_s` is the most of all rests together, in seconds.
+    Outside of a service it does not rest. `most_s` is the limit of all rests together, in seconds.
     """
     _here.pace = Pace(most_s) if _process.is_service else None
     try:
@@ -97,7 +97,7 @@ def paced(most_s: float) -> Iterator[None]:
 
 
 def rest() -> None:
-    """Rest if it is time to. Call it between pieces of work, never with a lock held."""
+    """Rest if it is time to. Call it between pieces of work, never while you hold a lock."""
     if _here.pace is not None and _process.is_service:
         _here.pace.rest()
 

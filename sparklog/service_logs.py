@@ -1,4 +1,4 @@
-"""Structured logs: a JSON object a line on standard error."""
+"""Structured logs on standard error: each line is a JSON object."""
 
 import logging
 from typing import Any, Final

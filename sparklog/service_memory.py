@@ -1,4 +1,4 @@
-"""Memory of a service's process: it loads only what it uses, and gives back what is free."""
+"""Memory of a service's process: it loads only used packages, and gives free memory back."""
 
 import ctypes
 import os
@@ -7,67 +7,69 @@ from collections.abc import Iterator
 from typing import Final
 
 UNUSED: Final = ("hypothesis", "pandas")
-"""Packages that others import if they are installed: kio the first, for tests, and pyarrow the
-second, with the first array that it makes of Python objects. Both take 40 MB and a second."""
+"""Packages that other packages import if they are installed. kio imports hypothesis, for tests.
+pyarrow imports pandas when it first makes an array of Python objects. Together they take 70 MB and
+half a second of CPU."""
 M_ARENA_MAX: Final = -8
 ARENAS: Final = 2
-"""Heaps of the C library. It has eight a core otherwise, and memory that one thread has freed in
-its heap is of no use to the others."""
+"""The number of heaps of the C library. Its default is eight per core, and a thread cannot use the
+memory that was freed in another heap."""
 COMPILER: Final = "libllvmlite"
 MADV_DONTNEED: Final = 4
 _FIELDS: Final = 6
-"""Of a line of /proc/self/maps that names a file."""
+"""A line of /proc/self/maps has this many fields if it names a file."""
 
 
 class _Absent:
-    """An import hook that finds no package of UNUSED.
+    """An import hook that refuses the packages of UNUSED.
 
-    None in `sys.modules`, which stops Python's own imports, is a module to those that Cython makes.
+    None in `sys.modules` would not do: it stops an import in Python code, but Cython's code takes
+    the None for the module.
     """
 
     @staticmethod
     def find_spec(name: str, _path: object = None, _target: object = None) -> None:
-        """Raise ModuleNotFoundError for a package of UNUSED; leave others to the hooks behind."""
+        """Raise ModuleNotFoundError for a package of UNUSED; leave others to the next hooks."""
         if name in UNUSED:
             raise ModuleNotFoundError(f"a service does without {name}", name=name)
 
 
 def leave_out_unused() -> None:
-    """Let no package import UNUSED, as if they were not installed. What is loaded already stays."""
+    """Make imports of UNUSED fail, as if they were not installed. A loaded package stays."""
     if _Absent not in sys.meta_path:
         sys.meta_path.insert(0, _Absent)
 
 
 def spare_arrow() -> None:
-    """Let pyarrow use the C library's heaps; called before anything imports it.
+    """Let pyarrow use the C library's heaps. Call it before anything imports pyarrow.
 
-    Its own allocator keeps 30 MB more where many threads read.
+    pyarrow's own allocator keeps 30 MB more if many threads read.
     """
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
 def spare_memory() -> None:
-    """Keep the process small; called once, before the service starts its threads."""
+    """Keep the process small. Call it once, before the service starts its threads."""
     leave_out_unused()
     _call("mallopt", M_ARENA_MAX, ARENAS)
 
 
 def give_back() -> None:
-    """Give free memory back to the system, which the C library keeps otherwise."""
+    """Give free memory back to the system; otherwise the C library keeps it."""
     _call("malloc_trim", 0)
 
 
 def give_back_code() -> None:
-    """Give the code of LLVM back, which has loaded the kernels, and is not used any more.
+    """Give the memory of LLVM's code back. Call it when the kernels are loaded.
 
-    These 50 MB are pages of its file, which the system reads again if they are used after all.
+    These 50 MB are pages of LLVM's file. The system reads them again if they are used after all.
     """
     for start, end in _code_of(COMPILER):
         _call("madvise", ctypes.c_void_p(start), ctypes.c_size_t(end - start), MADV_DONTNEED)
 
 
 def _code_of(library: str) -> Iterator[tuple[int, int]]:
-    """Yield where a library's code is in memory: only what may be executed, and not written."""
+    """Yield (start, end) of a library's code in memory: executable pages that are not writable."""
     try:
         with open("/proc/self/maps", errors="surrogateescape") as maps:
             lines = [line.split(maxsplit=5) for line in maps]

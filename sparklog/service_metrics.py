@@ -1,7 +1,7 @@
 """Prometheus metrics that services share: plain numbers, turned into metrics at a scrape.
 
-Only the event loop counts: the locks of prometheus_client would take longer than all other work
-around a request.
+Only the event loop changes them, so they need no locks. The locks of prometheus_client would take
+longer than all other work around a request.
 """
 
 from bisect import bisect_left
@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-"""Of Prometheus' text format."""
+"""The content type of Prometheus' text format."""
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
 """The upper bounds of a histogram's buckets."""
 
@@ -37,7 +37,7 @@ def committed(counts: Counts) -> Iterable[Metric]:
 
 
 class Latencies:
-    """A histogram of seconds, by the values of its labels."""
+    """A histogram of durations (s), one for each combination of label values."""
 
     def __init__(self, name: str, about: str, labels: Sequence[str]) -> None:
         self._name = name
@@ -47,7 +47,7 @@ class Latencies:
         self._seconds: dict[Sequence[str], float] = {}
 
     def note(self, labels: tuple[str, ...], seconds: float) -> None:
-        """Count one request."""
+        """Count one request with these label values, which took `seconds`."""
         buckets = self._buckets.get(labels)
         if buckets is None:
             buckets = self._buckets[labels] = [0] * (len(SECONDS) + 1)

@@ -1,8 +1,8 @@
 """Settings of a service: options of its command, or variables of the environment.
 
-The variable of a setting is `SPARKLOG_` and its name in capitals; the option is its name with
-dashes, and wins. A setting of several values is an option that is given several times, or a
-variable with commas between the values, as in Kafka's configuration.
+The variable of a setting is `SPARKLOG_` and its name in capitals. The option is `--` and its name
+with dashes; it wins over the variable. Several values are given by repeating the option, or with
+commas in the variable, as in Kafka's configuration.
 """
 
 from collections.abc import Mapping
@@ -18,18 +18,18 @@ Settings = TypeVar("Settings", bound=BaseSettings)
 
 
 def split(value: Any) -> Any:
-    """Return the values of a variable, without the spaces around them; other types as they are."""
+    """Return the values of a variable, without the spaces around them; a non-text as it is."""
     if not isinstance(value, str):
         return value
     return tuple(one.strip() for one in value.split(",") if one.strip())
 
 
 Texts = Annotated[tuple[str, ...], NoDecode, BeforeValidator(split)]
-"""A setting of several texts. (NoDecode: the variable is no JSON.)"""
+"""A setting of several texts. (NoDecode: its variable is not JSON.)"""
 
 
 def settings_of(kind: type[Settings], options: Mapping[str, Any] | None = None) -> Settings:
-    """Return the settings: `options` by name, and for the rest the environment.
+    """Return the settings: `options` by name; the environment for those that are not given.
 
     Raises InvalidOptionError, which names every setting that is missing or wrong.
     """
@@ -44,10 +44,10 @@ def settings_of(kind: type[Settings], options: Mapping[str, Any] | None = None) 
 
 
 def option_of(name: str) -> str:
-    """Return the option of a setting."""
+    """Return the option of a setting: `tokens_file` has `--tokens-file`."""
     return f"--{name.replace('_', '-')}"
 
 
 def variable_of(name: str) -> str:
-    """Return the variable of a setting."""
+    """Return the variable of a setting: `tokens_file` has SPARKLOG_TOKENS_FILE."""
     return f"{PREFIX}{name.upper()}"

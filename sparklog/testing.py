@@ -37,10 +37,10 @@ Header = tuple[str, bytes | None]
 
 
 class Record(NamedTuple):
-    """One record. Text given as key or value is UTF-8; what is read has bytes.
+    """One record. A text as key or value is produced as UTF-8; a consumed record has bytes.
 
-    A record to produce without `partition` goes where the topic's partitioner puts it, without
-    `timestamp` (ms) it has the time of the produce; `offset` is read, never given.
+    To produce: without `partition` the topic's partitioner chooses one; without `timestamp` (ms)
+    the record gets the time of the produce; `offset` is ignored.
     """
 
     value: str | bytes | None = None
@@ -59,7 +59,7 @@ class TemporaryTopic:
         self._catalog = catalog
 
     def produce(self, *records: Record | str | bytes | None) -> tuple[OffsetRange, ...]:
-        """Append records, in one commit; text or bytes alone are a value. Return the offsets.
+        """Append records in one commit; return their offsets. Text, bytes or None is a value.
 
         Raises InvalidRecordError, InvalidTimestampError, RecordTooLargeError, UnknownTopicError
         (no such partition).

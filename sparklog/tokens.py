@@ -1,19 +1,19 @@
-"""Bearer tokens and their grants: hashed in a file, with scopes for prefixes of names.
+"""Bearer tokens and their grants. A file has the tokens' hashes, and scopes for name prefixes.
 
     [[tokens]]                                        (TOML)
     name = "etl"
     sha256 = "<hex of the token's SHA-256>"           python -m sparklog.tokens makes a token
     grants = [{ prefix = "flights", scopes = ["read", "write"] }]
 
-    [[users]]                                         of the gateway: `sparklog users` has passwords
+    [[users]]                                         of the gateway; passwords: `sparklog users`
     name = "alice"
     grants = [{ prefix = "flights", scopes = ["read"] },
               { prefix = "alice-", scopes = ["read"], resource = "group" }]
 
-A token is 32 random bytes, so a plain hash is enough: there is nothing to guess. All hashes are
-compared, each in constant time. A grant is for topics unless it says `resource`; a prefix of "" is
-all of them. Without a file everybody may do everything, so a service then listens on loopback
-alone.
+A token is 32 random bytes that nobody can guess, so a plain hash is enough. All hashes are
+compared, each in constant time. A grant is for topics unless it has a `resource`. The prefix ""
+covers all names. Without a file everybody may do everything, so a service then listens on loopback
+only.
 """
 
 import hashlib
@@ -70,7 +70,7 @@ class Principal(BaseModel):
     grants: tuple[Grant, ...]
 
     def allows(self, scope: Scope, name: str, resource: Resource = Resource.TOPIC) -> bool:
-        """Whether a grant covers it."""
+        """Whether a grant has the scope for this resource."""
         for grant in self.grants:
             is_of_kind = scope in grant.scopes and grant.resource == resource
             if is_of_kind and name.startswith(grant.prefix):
@@ -78,7 +78,7 @@ class Principal(BaseModel):
         return False
 
     def sees(self, name: str, resource: Resource = Resource.TOPIC) -> bool:
-        """Whether a grant covers it with any scope."""
+        """Whether a grant has any scope for this resource."""
         for grant in self.grants:
             if grant.scopes and grant.resource == resource and name.startswith(grant.prefix):
                 return True
@@ -96,7 +96,7 @@ class Token(Principal):
 
 
 class TokenFile(BaseModel):
-    """The whole file. `users` are grants of those whose passwords the log dir knows (SCRAM)."""
+    """The whole file. `users` are SCRAM users; the log dir has their passwords."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     tokens: tuple[Token, ...] = ()
@@ -112,21 +112,21 @@ EVERYBODY: Final = Token(
 
 
 class Tokens:
-    """The tokens of a service, as their file has them now; without a file everybody is known.
+    """The tokens of a service, as their file has them now. Without a file all are EVERYBODY.
 
-    The file is looked at with every question and read again when it has changed. One that cannot be
-    read is told to the log, and the tokens stay as they are.
+    Each call checks whether the file has changed, and then reads it again. If that fails, an error
+    is logged, and the tokens stay as they were.
     """
 
     def __init__(self, path: Path | None) -> None:
-        """Read the file. Raises InvalidConfigError for one that cannot be read or understood."""
+        """Read the file. Raises InvalidConfigError if it cannot be read or parsed."""
         self._path = path
         if path is not None:
             self._stamp = _stamp(path)
             self._file = _read(path)
 
     def known(self, secret: str) -> Token | None:
-        """Return the token that is shown, None for an unknown one; without a file EVERYBODY."""
+        """Return the token with this secret, None if there is none; without a file EVERYBODY."""
         if self._path is None:
             return EVERYBODY
         self._follow(self._path)
@@ -135,7 +135,10 @@ class Tokens:
         return found[0] if found else None
 
     def user(self, name: str) -> Principal:
-        """Return a user with the grants of the file: none for one that it does not name."""
+        """Return a user with its grants; one that the file does not name has no grants.
+
+        Without a file it is EVERYBODY.
+        """
         if self._path is None:
             return EVERYBODY
         self._follow(self._path)
@@ -156,7 +159,7 @@ class Tokens:
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """Return what changes with a file's content; None for a file that is not there."""
+    """Return (mtime in ns, size, inode), which a new content changes; None without a file."""
     try:
         found = path.stat()
     except OSError:

@@ -43,10 +43,10 @@ CLIENT_OPTIONS = (*PRODUCE_OPTIONS, ISOLATION_LEVEL)
 def without_connector_options(
     given: Mapping[str, Any], client_options: Sequence[Option] = CLIENT_OPTIONS
 ) -> dict[str, Any]:
-    """Return the options that have a meaning here; warn of the others (SparklogWarning).
+    """Return the options that have a meaning here; warn about the others (SparklogWarning).
 
-    `client_options` are the options that may also be given as kafka.<name>. Raises
-    InvalidOptionError for kafka.<name> of REFUSED_CLIENT_CONFIGS.
+    `client_options` are the options that may also be given as kafka.<name>; a plain <name> wins.
+    Raises InvalidOptionError for kafka.<name> if <name> is one of REFUSED_CLIENT_CONFIGS.
     """
     ignored = {name.lower() for name in IGNORED_OPTIONS}
     ours = {option.name.lower() for option in client_options}

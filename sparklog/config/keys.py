@@ -2,7 +2,7 @@
 
 Types and their text forms are those of org.apache.kafka.common.config.ConfigDef: text is trimmed,
 booleans ignore case, lists are separated by commas, INT is 32 and LONG is 64 bits wide. One rule is
-stricter: a DOUBLE is finite, where ConfigDef.Range lets NaN pass.
+stricter: a DOUBLE must be finite; ConfigDef.Range accepts NaN.
 """
 
 import math

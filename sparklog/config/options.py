@@ -42,7 +42,10 @@ class Option:
     doc: str
 
     def parse(self, value: object) -> Any:
-        """Return the typed value. Raises InvalidOptionError: the option and the allowed values."""
+        """Return the typed value.
+
+        Raises InvalidOptionError, which names the option and the allowed values.
+        """
         if isinstance(value, Collection) and not isinstance(value, str):
             raise InvalidOptionError(
                 f"option {self.name} is a {type(value).__name__}: options are text, "
@@ -109,7 +112,7 @@ PRODUCE_OPTIONS = (
         ConfigType.INT,
         None,
         at_least(14, INT_MAX),
-        "The largest size of a segment, instead of the topic's segment.bytes; may be smaller.",
+        "The largest size of a segment, instead of the topic's segment.bytes; 14 or more.",
     ),
     _choice(
         "flush",
@@ -130,7 +133,7 @@ PRODUCE_OPTIONS = (
         boolean(),
         "Whether the column `offset` may leave offsets out, as a copy of a compacted topic does.",
     ),
-    _text("txnAppId", "With txnVersion: names a write, which is committed once if it is repeated."),
+    _text("txnAppId", "With txnVersion: names a write. Repeated, it is committed only once."),
     _count("txnVersion", "Number of the write; grows with each write of txnAppId.", minimum=0),
 )
 
@@ -228,7 +231,7 @@ STREAM_OPTIONS = (
 """Options of a streaming read besides CONSUME_OPTIONS."""
 
 SOURCE_OPTIONS = (*CONSUME_OPTIONS, *STREAM_OPTIONS, *PRODUCE_OPTIONS)
-"""Options of `format("sparklog")`: SQL reads and writes one table with the same options."""
+"""Options of `format("sparklog")`, for reads and writes: a table in SQL has one set of options."""
 
 
 def parse_options(
@@ -236,7 +239,7 @@ def parse_options(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return (typed value by option name, storage settings by name).
 
-    An option that is left out, or given as None, has its default, or None if it has no default.
+    An option that is missing or None has its default value, or None if it has no default.
     Raises InvalidOptionError for an unknown option (it names the nearest one) and for a bad value.
     """
     known = {option.name.lower(): option for option in options}

@@ -1,4 +1,4 @@
-"""The built-in partitioners, which need no code of the user's; DEFAULT is a topic's default."""
+"""The names of the built-in partitioners; DEFAULT is the default of a topic."""
 
 from typing import Final
 
@@ -6,4 +6,4 @@ DEFAULT: Final = "default"
 ROUND_ROBIN: Final = "round-robin"
 UNIFORM_STICKY: Final = "uniform-sticky"
 BUILT_IN: Final = (DEFAULT, ROUND_ROBIN, UNIFORM_STICKY)
-"""The names that a client of a service may choose from."""
+"""The partitioners without code of the user's; a client of a service may choose only these."""

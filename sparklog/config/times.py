@@ -13,7 +13,7 @@ def time_ms(text: str, now_ms: int) -> int | None:
     """Return the time `text` in ms since 1970; None if it is not a time, or one before 1970.
 
     `text` is a number of ms since 1970, an ISO date or time (UTC unless it names a zone), or a span
-    before `now_ms` (ms since 1970) such as -48h: units ms, s, m, h, d; at the earliest 0.
+    before `now_ms` (ms since 1970) such as -48h, in ms, s, m, h or d; a longer span gives 0.
     """
     if re.fullmatch(r"\d{1,18}", text, re.ASCII):
         return int(text)

@@ -13,7 +13,7 @@ from sparklog.errors import InvalidConfigError
 from sparklog.model import Codec, TimestampType
 
 PARSED_MAX: Final = 256
-"""How many different sets of overrides are kept parsed."""
+"""How many parsed configs are cached."""
 
 
 class ConfigSource(StrEnum):
@@ -106,7 +106,7 @@ class TopicConfig:
     @classmethod
     @lru_cache(PARSED_MAX)
     def _parsed(cls, overrides: tuple[tuple[str, str], ...]) -> "TopicConfig":
-        # Most topics of a log dir have the same few configs, and gateways ask every second.
+        # Cached: most topics of a log dir share a few configs, and gateways ask every second.
         given = {config_key(name).name: value for name, value in overrides}
         values: dict[str, Any] = {
             key.field: key.parse(given.get(key.name, key.default))
@@ -183,7 +183,7 @@ class TopicConfig:
 
 
 def every_config(overrides: Iterable[Mapping[str, str]]) -> list[TopicConfig]:
-    """Return the configs of several topics, equal ones once, and the configs without overrides.
+    """Return the different configs of several topics, and the configs without overrides.
 
     Raises InvalidConfigError.
     """
@@ -196,6 +196,7 @@ def config_key(name: str) -> ConfigKey:
     key = TOPIC_CONFIG_KEYS.get(name)
     if key is None:
         near = get_close_matches(name, TOPIC_CONFIG_KEYS, n=1)
-        hint = f"the nearest is {near[0]!r}" if near else "they are Kafka 4.1's topic configs"
+        allowed = "allowed are Kafka 4.1's topic configs and sparklog's own"
+        hint = f"the nearest is {near[0]!r}" if near else allowed
         raise InvalidConfigError(f"{name!r} is not a topic config: {hint}", key=name)
     return key

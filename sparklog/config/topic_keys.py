@@ -5,9 +5,9 @@ bounds of org.apache.kafka.storage.internals.log.LogConfig. KAFKA_KEYS mean the 
 mean nothing without brokers; they are accepted and kept, because configs travel with a topic.
 SPARKLOG_KEYS are sparklog's own.
 
-`segment.bytes` has Kafka's lower bound of 1 MiB (KIP-1030). The option of a produce of the same
-name may be as small as 14 bytes, Kafka's bound before 4.0: small segments are for tests and
-examples, not for the life of a topic.
+`segment.bytes` has Kafka's lower bound of 1 MiB (KIP-1030). The produce option of the same name may
+be as small as 14 bytes, Kafka's bound before 4.0: one write may have small segments, for tests and
+examples.
 """
 
 from sparklog.config.keys import (
@@ -305,8 +305,8 @@ SPARKLOG_KEYS: tuple[ConfigKey, ...] = (
         "sparklog.table.target.lag.ms",
         60_000,
         0,
-        "How long a record may be missing from the table: then build_table copies it, even if "
-        "that makes a small file.",
+        "How long a record may be missing from the table; then build_table copies it, even if "
+        "the new file is small.",
     ),
     _int(
         "sparklog.shared.segment.max.bytes",

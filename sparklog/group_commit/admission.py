@@ -1,8 +1,8 @@
 """Admission: a transactional batch is appended only while its partition is in an open transaction.
 
-The plan of the append makes the check, on the image that the commit continues. So a late batch gets
-neither into the producer's next transaction, nor behind the end of its own, where it would stay
-open for ever (KIP-890).
+The plan of the append makes the check, on the image that the commit continues. So a late batch
+cannot join the producer's next transaction. Nor can it follow the end marker of its own
+transaction, where no marker would ever end it (KIP-890).
 """
 
 from typing import TYPE_CHECKING, Final
@@ -24,7 +24,7 @@ ABORTABLE_FROM: Final = 11
 
 
 class Admission:
-    """The transactions that one plan sees; `changed` are those that the plan itself has changed."""
+    """The transactions as one plan sees them; `changed` holds those that the plan changes."""
 
     def __init__(self, ids: TransactionalIds) -> None:
         self.ids = ids
@@ -33,9 +33,10 @@ class Admission:
     def check(self, batch: "ClientBatch", place: TransactionPartition, version: int) -> None:
         """Refuse a transactional batch that may not be appended; `version` is that of Produce.
 
-        Raises InvalidProducerEpochError for an old epoch. Raises InvalidTxnStateError if no
-        transactional id has the producer, or if the partition is in no open transaction of it: in
-        version 11 with the code TRANSACTION_ABORTABLE, from 12 on not at all.
+        Raises InvalidProducerEpochError for another epoch than the present one, and
+        InvalidTxnStateError if no transactional id has the producer. Below version 12 it also
+        raises InvalidTxnStateError if the producer has no open transaction in the partition; in
+        version 11 with the code TRANSACTION_ABORTABLE. From 12 on the batch adds the partition.
         """
         known = self._of(batch.producer_id)
         told = f"producer {batch.producer_id}, epoch {batch.producer_epoch}, partition "
@@ -55,7 +56,7 @@ class Admission:
             )
 
     def take(self, producer_id: int, place: TransactionPartition) -> None:
-        """Note a batch that is appended: it may begin a transaction, or add its partition."""
+        """Note a batch that is appended: begin its transaction, or add its partition, if needed."""
         known = self._of(producer_id)
         if known is not None and not (known.is_open and place in known.partitions):
             begun = known.begun()

@@ -27,17 +27,18 @@ if TYPE_CHECKING:
 _HEAD: Final = struct.Struct(">qii")
 """The first bytes of a batch: base offset, length, leader epoch."""
 _SEQUENCES: Final = 2**31
-"""How many sequences there are: after 2^31 - 1 comes 0."""
+"""How many sequence numbers there are: after 2^31 - 1 comes 0."""
 
 Verdict = int | Duplicate | SparklogError
-"""On a batch: the offset it gets, the place of its first copy, or the error that refuses it."""
+"""For a batch: the offset it gets, the place of its first copy, or the error that refuses it."""
 
 
 class Decided(NamedTuple):
-    """The verdicts on batches, in the order of arrival, by one image of the log; and new states.
+    """The verdicts on batches, in the order of arrival, and the states after them.
 
-    `producers` are the states that change. `transactions` are all open ones of the partition, None
-    if none begins here. `ids` are the transactional ids of that image.
+    `producers` are the states that change. `transactions` are all open transactions of the
+    partition; None if the batches begin none. `ids` are the transactional ids of the image that
+    the verdicts were made on.
     """
 
     verdicts: list[Verdict]
@@ -49,7 +50,7 @@ class Decided(NamedTuple):
 def decided(
     log: PartitionLog, batches: Sequence[Checked], topic_id: str, admission: Admission
 ) -> Decided:
-    """Return the verdicts on batches. `admission` is that of the whole plan."""
+    """Return the verdicts on batches. `admission` belongs to the whole plan; this changes it."""
     verdicts: list[Verdict] = []
     states: dict[int, ProducerState] = {}
     opened = dict(log.transactions)
@@ -119,7 +120,7 @@ def _sequences_of(batch: "ClientBatch", offset: int) -> SequencedBatch:
 class PartitionAppends:
     """The batches of one partition.
 
-    Those that the first look at the log refuses are not written.
+    A batch that is refused on the image before the write is not written.
     """
 
     def __init__(
@@ -137,9 +138,9 @@ class PartitionAppends:
         self._log = log
         self._is_transactional = any(batch.is_transactional for _, batch in batches)
         self.decided = decided(log, batches, topic_id, admission)
-        """The verdicts by the newest look at the log, with the states that follow."""
+        """The verdicts on the newest image, and the states after them."""
         self.rows: Sequence[SegmentEntry] = ()
-        """Rows of the batches that the newest plan appends, with the file's offsets."""
+        """Rows of the batches that the newest plan appends, with their offsets in the file."""
         self.is_stale = False
         """Whether the newest plan wants batches that were not written: write again."""
         self._is_written = [isinstance(verdict, int) for verdict in self.decided.verdicts]
@@ -173,7 +174,7 @@ class PartitionAppends:
 
     @cached_property
     def pieces(self) -> list[bytes | NDArray[np.uint8]]:
-        """The bytes to write: of each batch the head, with its offset in the file, and the rest."""
+        """The bytes to write: of each batch its head, with the offset in the file, and its rest."""
         found: list[bytes | NDArray[np.uint8]] = []
         for batch, offset in zip(self.written, self._offsets, strict=False):
             length = len(batch.data) - layout.LOG_OVERHEAD
@@ -221,7 +222,7 @@ class PartitionAppends:
         self.rows = () if self.is_stale else self._rows(of_written)
 
     def _take(self, is_taken: Sequence[bool], admission: Admission) -> None:
-        """Note the transactions of the batches that are appended in the admission of a plan."""
+        """Tell a plan's admission which transactional batches are appended."""
         place = TransactionPartition(self._topic_id, self.partition)
         for is_in, (_, batch) in zip(is_taken, self.batches, strict=True):
             if is_in and batch.is_transactional:
@@ -285,7 +286,8 @@ class PartitionAppends:
     def settle(self, append_time_ms: int) -> None:
         """Give the batches their outcomes, unless they have to be written again.
 
-        `append_time_ms` is -1 unless the topic has LogAppendTime; a duplicate gets its first time.
+        `append_time_ms` is -1 unless the topic has LogAppendTime. A duplicate gets the time of its
+        first copy.
         """
         if self.is_stale:
             return

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 class Append(NamedTuple):
     """One partition's batch of a produce request, as the client sent it.
 
-    With `leader_epoch` it is appended only while the partition has this epoch: after a claim, which
-    raises the epoch, older appends are refused (FencedLeaderEpochError). With `end_offset` it is
-    appended only if the log ends there, because its content depends on the log
-    (UnexpectedAppendOffsetError).
+    With `leader_epoch` it is appended only while the partition has this epoch: a gateway that takes
+    the partition over raises the epoch, and older appends are refused (FencedLeaderEpochError).
+    With `end_offset` it is appended only if the log ends there, because its content depends on the
+    records before it (UnexpectedAppendOffsetError).
     """
 
     topic_id: str

@@ -1,15 +1,15 @@
 """The batches that one group appends to a topic: their offsets, their places, and their rows.
 
-    numbered      from the log end offset before the write. If others commit meanwhile, the offsets
-                  in the file stay, and the row gets a shift. Base offset and leader epoch lie
-                  outside a batch's checksum
-    decided       a producer's batch is appended, is a duplicate, or is out of order. Decided first
-                  before the write, to leave out batches, and again in the commit
-    laid out      partition after partition, for a shared segment; a partition with more bytes than
-                  that takes gets segments of its own
+    numbered      from the log end offset before the write on. If others commit meanwhile, the
+                  offsets in the file stay, and the row gets a shift. Base offset and leader epoch
+                  lie outside a batch's checksum
+    decided       a producer's batch is appended, is a duplicate, or is refused. This is decided
+                  before the write, so that a refused batch is not written, and again in the commit
+    laid out      partition after partition, in a shared segment. A partition with more bytes than
+                  sparklog.shared.segment.max.bytes gets segments of its own
 
-If the commit refuses a batch that was written, the slice is split around it into two rows. Segments
-of a partition's own cannot be split, so the partition is written again.
+If the commit refuses a batch that was written, two rows name the parts of the slice before it and
+behind it. Segments of a partition's own cannot be split, so the partition is written again.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ class TopicAppends:
         checked: Sequence[Checked],
         admission: Admission,
     ) -> None:
-        """`topic` is the image that `plan` was made from; `admission` is of the same image."""
+        """`plan` and `admission` were made from the image of `topic`."""
         self.plan = plan
         self.topic_id = plan.topic.topic_id
         self.error: SparklogError | None = None
@@ -120,9 +120,9 @@ class TopicAppends:
 
 
 def _leader_epoch(batches: Sequence[Checked], log: PartitionLog) -> int:
-    """Return the leader epoch that batches of a partition name, else the partition's.
+    """Return the leader epoch that the batches of a partition name, else the partition's.
 
-    All name the newest, or none.
+    A batch with another epoch than the partition's was refused before.
     """
     asked = [slot.append.leader_epoch for slot, _ in batches]
     return next((epoch for epoch in asked if epoch is not None), log.leader_epoch)

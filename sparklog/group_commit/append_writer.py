@@ -6,11 +6,10 @@
     commit    one entry, after all files are durable; a topic that the commit refuses (a deleted
               one) is left out
 
-Companions of the group write behind the batches, and their edit is in the same entry.
+The bytes of the group's companions lie behind the batches, and their edit is in the same entry.
 
-Batches are written again, PLANS_MAX times in all, if an import, a vacuum, or a retry of the same
-batches at another instance came between. Files that were written and not committed are left to
-vacuum.
+If an import, a vacuum, or a retry of the same batches at another instance came between, batches are
+written again: PLANS_MAX times in all at most. Vacuum deletes the files that were not committed.
 """
 
 from collections.abc import Collection, Sequence
@@ -48,7 +47,7 @@ class AppendWriter:
     """Writes groups, one at a time."""
 
     def __init__(self, catalog: Catalog, counts: AppendCounts, *, flush: bool = True) -> None:
-        """`flush`: whether segments are synced; the entry always is."""
+        """`flush`: whether to sync segments; the entry is always synced."""
         self._catalog = catalog
         self._counts = counts
         self._options = WriteOptions(flush=flush)
@@ -56,7 +55,8 @@ class AppendWriter:
     def write(self, slots: Sequence[Slot], companions: Companions | None = None) -> Image | None:
         """Write and commit; set the outcome of every slot. Batches of a partition keep their order.
 
-        `companions` are settled, too. Returns the image after the commit; None if nothing landed.
+        Companions get their outcomes, too. Returns the image after the last commit; None if nothing
+        landed.
         """
         image: Image | None = None
         for plans in range(ROUNDS_MAX):
@@ -79,7 +79,10 @@ class AppendWriter:
     def _round(
         self, slots: Sequence[Slot], companions: Companions | None, *, is_last: bool
     ) -> Image | None:
-        """Write slots and commit them in one entry; those to be written again get no outcome."""
+        """Write slots and commit them in one entry; a slot to be written again gets no outcome.
+
+        Returns the image after the commit; None if nothing landed.
+        """
         log, clock = self._catalog.log, self._catalog.clock
         ids = dict.fromkeys(slot.append.topic_id for slot in slots)
         image, now_ms = log.image(list(ids)), clock.now_ms()
@@ -185,7 +188,7 @@ class AppendWriter:
         topic.write_large(TopicWriter(files, topic.plan, clock, 0, shared))
 
     def _plan(self, topics: Collection[TopicAppends]) -> Plan:
-        """Return the plan that commits topics in one entry, without those that it refuses."""
+        """Return the plan that commits topics in one entry; it leaves out those with an error."""
         tries: list[int] = []
 
         def plan(image: Image) -> CheckedEdit | Done:

@@ -4,17 +4,17 @@
                              ▲ the requests that came during the previous commit
 
 One group is committed at a time. A request that comes when there was no commit lately does not
-wait. After a group, the next one waits until as many requests have come again, and one of each
-other client that came meanwhile; but no longer than the last commit took, and linger.ms at most. So
-clients that send their next request after an answer form one group, instead of two that take turns.
-A group that has waited in vain shows that clients do not come again: then the next one waits for
-the requests of a group alone. Requests that a client of the group itself has sent ahead are not
-waited for: it sends no others before it has more records.
+wait. After a group, the next one waits for as many requests as that group had, and for one more of
+each other client whose request came during the commit. It waits no longer than the last commit
+took, and no longer than linger.ms. So clients that send their next request after an answer form one
+group, instead of two that take turns. If a group waited in vain, its clients do not send again:
+then the next group does not wait for the other clients. A request that a client of the group has
+sent ahead does not count: the client sends no further one before it has more records.
 
-Records of consumer groups, above all commits of offsets, join batches that are made when their
-group of requests begins. Where many of them come, the first of a group that has nothing else waits
-up to GROWING_LINGER_S, so that more of them share a batch, a segment and an entry. On an object
-store, where a commit is expensive, every group waits longer.
+Records of consumer groups, above all offset commits, join a batch that is made only when its group
+begins. If many of them come, a group that has nothing else waits up to GROWING_LINGER_S, so that
+more of them share a batch, a segment and an entry. On an object store a commit is expensive, so
+every group waits longer (REMOTE_LINGER_S).
 """
 
 import asyncio
@@ -40,12 +40,12 @@ __all__ = ["Append", "AppendCommit", "AppendCounts", "AppendLimits", "Appended"]
 MIB: Final = 1024 * 1024
 PRODUCE_VERSION: Final = 13
 REMOTE_LINGER_S: Final = 0.1
-"""How long a group waits on an object store; twice the time of the last commit if longer."""
+"""How long a group waits on an object store; or twice the time of the last commit, if longer."""
 MANY_REQUESTS: Final = 8
-"""So many requests in a group show that more are about to come."""
+"""This many requests in a group show that more are about to come."""
 GROWING_LINGER_S: Final = 0.02
-"""How long the first of a group of requests that join batches waits for others on a local disk, if
-many came lately: MANY_REQUESTS are wanted. With 2,100 offset commits a second it spares CPU."""
+"""How long a group of requests that join batches waits on a local disk, if it waits for
+MANY_REQUESTS or more. With 2,100 offset commits a second this saves CPU."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +57,7 @@ class AppendLimits:
     max_pending_bytes: int = 64 * MIB
     """The most bytes that may wait for their commit; with more, `AppendCommit.room` waits."""
     flush: bool = True
-    """Whether segments are synced before the commit; the entry always is."""
+    """Whether segments are synced before the commit; the entry is always synced."""
 
 
 @dataclass(eq=False, slots=True)
@@ -68,11 +68,11 @@ class _Waiting:
     size_bytes: int
     answer: asyncio.Future[list[Outcome]]
     client: Hashable = None
-    """Whose request it is; None for a client of its own."""
+    """Whose request it is; None: of a client that has no other."""
     make: Callable[[], Append] | None = None
     """Makes the batch when its group is taken; before that `slots` is empty."""
     companion: Any = None
-    """In place of slots."""
+    """Given instead of slots: the request is a companion (`companions`)."""
     came_s: float = 0.0
     """When a batch that may grow began to wait."""
 
@@ -86,7 +86,7 @@ class AppendCommit:
         limits: AppendLimits,
         together: Callable[[Sequence[Any]], Companions] | None = None,
     ) -> None:
-        """`together` makes the companions of a group of those that `join` has taken."""
+        """`together` makes a group's Companions of the objects that `join` has taken."""
         self._together = together
         self.counts = AppendCounts()
         self.on_commit: Callable[[Image], None] | None = None
@@ -100,12 +100,12 @@ class AppendCommit:
         """The bytes of all requests that were not answered yet."""
         self._has_room = asyncio.Event()
         self._wanted = 1
-        """With so many requests the next group is complete."""
+        """The number of requests that makes the next group complete."""
         self._grown = 0
         """How many requests have joined a waiting one (`grew`)."""
         self._ends_linger = asyncio.Event()
         self._has_waited_in_vain = False
-        """Whether the last group began incomplete, because its time was over."""
+        """Whether the last group began incomplete, because it had waited long enough."""
         self._is_ending = False
         self._answered_s = 0.0
         self._commit_s = 0.0
@@ -120,7 +120,7 @@ class AppendCommit:
     ) -> asyncio.Future[list[Outcome]]:
         """Take a request; return a future with an outcome for each batch, in their order.
 
-        Requests of a `client` that sends them ahead, without an answer, name it. Batches of a
+        Name the `client` if it sends requests before the earlier ones are answered. Batches of a
         partition are appended in the order of the calls. A request is committed even if its client
         has gone.
         """
@@ -139,9 +139,9 @@ class AppendCommit:
         return self._wait(_Waiting([], 0, loop.create_future(), make=make, came_s=loop.time()))
 
     def join(self, companion: object) -> asyncio.Future[list[Outcome]]:
-        """Take a companion for the next group; return a future, done when it is settled.
+        """Take a companion for the next group; return a future that is done when it is settled.
 
-        The future's outcomes are empty. A companion comes behind the batches of its group.
+        The future's list of outcomes is empty. A companion lies behind the batches of its group.
         """
         answer = asyncio.get_running_loop().create_future()
         return self._wait(_Waiting([], 0, answer, companion=companion))
@@ -161,7 +161,10 @@ class AppendCommit:
         return waiting.answer
 
     def _is_first_of_others(self) -> bool:
-        """Whether the last request is the first that joins no batch: no other waits for it long."""
+        """Whether the last request joins no batch, but the one before it does.
+
+        Then the group waits less long (`_begins_s`).
+        """
         *before, last = self._waiting[-2:]
         return last.make is None and any(one.make is not None for one in before)
 
@@ -229,7 +232,7 @@ class AppendCommit:
         return is_complete or self._is_ending or self._bytes >= self._limits.max_pending_bytes
 
     def _others_than(self, group: Sequence[_Waiting]) -> int:
-        """Return how many other clients than those of the group wait."""
+        """Return how many clients wait that have no request in the group."""
         others = {one.client for one in self._waiting} - {one.client for one in group}
         unnamed = sum(one.client is None for one in self._waiting)
         return len(others - {None}) + unnamed + self._grown

@@ -1,9 +1,9 @@
 """Companions: requests of another kind that share the segment and the entry of a group of batches.
 
-    begin(image)            the topics that they write to
-    pieces(image, now_ms)   the bytes that they write, behind the batches of the group
-    plan(image, places)     their edit, on the image that the batches' edit leaves
-    land(outcome)           of the entry
+    begin(image)            returns the topics that they write to
+    pieces(image, now_ms)   returns the bytes that they write, behind the batches of the group
+    plan(image, places)     returns their edit, on the image after the batches' edit
+    land(outcome)           takes the outcome of the entry
 
 Ends of transactions are companions: their markers lie behind the batches.
 """
@@ -44,11 +44,11 @@ class Companions(Protocol):
         ...
 
     def pieces(self, image: Image, now_ms: int) -> Collection[bytes]:
-        """Return the bytes to write, with these topics opened in the image."""
+        """Return the bytes to write. `image` has the topics of `begin` opened."""
         ...
 
     def plan(self, image: Image, places: Places) -> Edit | Done:
-        """Return their edit. It is called again on every try, as any plan (`metadata.batch`)."""
+        """Return their edit. Like any plan it is called again on every try (`metadata.batch`)."""
         ...
 
     def land(self, outcome: Committed | BaseException) -> None:

@@ -4,7 +4,7 @@
 
 One group is committed at a time; requests that arrive meanwhile form the next one. linger.ms runs
 from the group's first request or from the answers to the group before it, whichever is later. So a
-client that sends its next request after an answer joins the requests that have waited. Otherwise
+client that sends its next request after an answer joins the requests that wait already. Otherwise
 two halves of the clients would take turns, with twice the commits. A waiting request is committed
 even if its client goes away.
 """
@@ -30,7 +30,8 @@ class GroupLimits:
     """When a group is committed, how, and how much may wait for it. The names are Kafka's."""
 
     linger_ms: int = 5
-    """How long a group waits for more requests after its first, and after the group before."""
+    """How long a group waits after its first request, or after the answers to the group before,
+    if those came later."""
     batch_size: int = MIB
     """Bytes of one topic's records (`Rows.size_bytes`) at which a group no longer waits."""
     max_pending_bytes: int = 64 * MIB
@@ -79,8 +80,8 @@ class GroupCommit:
 
         With a `key`, a repetition within 24 hours, on any instance, writes nothing and gets the
         same offsets. Raises ThrottlingQuotaExceededError if more than max_pending_bytes of the
-        topic would wait, InvalidRecordError for a key that came with other records, and the errors
-        of a write.
+        topic would wait (a request that is alone is always taken), InvalidRecordError for a key
+        that came with other records, and the errors of a write.
         """
         while key is not None and (before := self._keys.get((topic, key))) is not None:
             # A request with this key is under way. If it lands, this one is a replay; if it fails,

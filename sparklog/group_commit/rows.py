@@ -1,4 +1,4 @@
-"""The records of requests to one topic, as columns with a row for each record; their partitions.
+"""The records of requests to one topic: as columns with one row a record; and their partitions.
 
 partition     the one that a record names, else its key's, else a sticky one. With an
               Idempotency-Key the choice is deterministic: records without a key go to
@@ -28,7 +28,7 @@ Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 
 FEW: Final = 16
-"""Up to so many records without keys are placed without a kernel, whose call takes longer."""
+"""Up to this many records without keys are placed without a kernel: its call would take longer."""
 RECORD_BYTES: Final = 16
 """The bytes that a record adds to the size of its request, besides key and value."""
 
@@ -57,7 +57,7 @@ class Rows:
 
 
 class Request(NamedTuple):
-    """Records, and the Idempotency-Key that they came with, None without one."""
+    """Records, and the Idempotency-Key that they came with; None without one."""
 
     rows: Rows
     key: str | None = None
@@ -90,7 +90,7 @@ def partitions_of(
 ) -> Int32s:
     """Return each record's partition. Raises UnknownTopicError for a partition >= `count`.
 
-    `columns` returns the records of the requests; few records without keys do without them.
+    `columns` returns the records of the requests. It is not called for few records without keys.
     """
     given = [one for rows, _ in requests for one in rows.partition]
     named: Int64s | None = None
@@ -112,7 +112,10 @@ def partitions_of(
 
 
 def _stayed(requests: Sequence[Request], partitioner: DefaultPartitioner, count: int) -> int | None:
-    """Return the partition of records that have no key; None if some have one, or not all stay."""
+    """Return the sticky partition of all records.
+
+    None if it changes within them, if a record has a key, or a request an Idempotency-Key.
+    """
     for rows, key in requests:
         if key is not None or rows.key.count(None) < len(rows):
             return None
@@ -190,7 +193,7 @@ _NULL: Final = _NUMBER.pack(-1)
 
 
 def content_crc32c(rows: Rows) -> int:
-    """Return a CRC-32C of everything that a request has about its records, in their order.
+    """Return a CRC-32C of all fields of a request's records, in their order.
 
     Each key, value and header has its length in front of it, -1 for null; each list its number of
     elements. A partition or time that the request leaves open counts as -1.

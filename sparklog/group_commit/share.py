@@ -78,7 +78,7 @@ class Share:
 
 
 class Planned(NamedTuple):
-    """A share that is planned: its requests without an outcome, and `Rows.size_bytes` of them."""
+    """A planned share: its requests without an outcome, and the sum of their `Rows.size_bytes`."""
 
     share: Share
     plan: WritePlan

@@ -1,7 +1,7 @@
 """Encodes the small records of a group together: one call of the encoder for all topics.
 
-A call for each topic would take most of a small request's time. Topics whose records were refused,
-make more than one batch or are too large for a shared segment are left to a TopicWriter.
+A call for each topic would take most of a small request's time. A topic is left to a TopicWriter if
+its records are refused, need more than one batch, or are too large for a shared segment.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,9 @@ _PARTITION_MASK: Final = (1 << _PARTITION_BITS) - 1
 
 
 class Records(NamedTuple):
-    """The records of one topic: as requests, and as rows of a table, which others may share.
+    """The records of one topic: as requests, and as rows of a table that topics may share.
 
-    `size_bytes` is by `Rows.size_bytes`.
+    `size_bytes` is the sum of `Rows.size_bytes`.
     """
 
     plan: WritePlan
@@ -66,7 +66,7 @@ def write_slices(
     are_of_now: dict[int, bool] = {}
     for number, one in enumerate(records):
         plan, table = one.plan, one.table
-        # Topics with equal configs have one object of them, and few have others.
+        # Equal configs are one object, and most topics have equal configs.
         settings = known.get(id(plan.config))
         if settings is None:
             settings = _Settings(plan.batch_settings, plan.shared_bytes_max)
@@ -103,7 +103,7 @@ def _write(
     shared: SharedSegment,
     now_ms: int,
 ) -> list[list[SegmentEntry]]:
-    """Encode and write records of topics; return each topic's rows, empty lists for those left."""
+    """Encode and write records of topics; return each topic's rows, none for one that is left."""
     written: list[list[SegmentEntry]] = [[] for _ in records]
     try:
         found = _encoded(records, places, settings.batches)
@@ -149,7 +149,7 @@ class _Places(NamedTuple):
     @classmethod
     def of(cls, partitions: Sequence[Int32s]) -> "_Places":
         """Return the places, in the order of topics, then of partitions."""
-        # One code for each: the topic's number, then the partition.
+        # One code for each record: the topic's number, then the partition.
         numbers = np.repeat(np.arange(len(partitions)), list(map(len, partitions)))
         codes, slots = np.unique(
             (numbers << _PARTITION_BITS) + np.concatenate(partitions), return_inverse=True
@@ -179,7 +179,7 @@ def _encoded(
 
 
 def _columns(records: Sequence[Records]) -> RecordColumns:
-    """Return the records of all topics as columns: mostly they are one whole table."""
+    """Return the records of all topics as columns; mostly these are one whole table."""
     table = records[0].table
     is_whole = sum(len(one.rows) for one in records) == len(table)
     if is_whole and all(one.table is table for one in records):

@@ -7,8 +7,8 @@
                   again without that request, in the next round
 
 A topic that the commit refuses (deleted, fenced) is left out of the entry and does not stop the
-others. If the log refuses a request, the topic's share of the group is halved until that request is
-alone. Files that were written and not committed are left to vacuum.
+others. If a request is refused, the topic's share of the group is halved until that request is
+alone. Vacuum deletes the files that were written and not committed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ from sparklog.produce.partitioner import Partitioner, resolve_partitioner
 from sparklog.record.rows import RecordColumns
 
 PLANS_MAX: Final = 3
-"""How often a request is planned before it fails, if an import or a vacuum came between."""
+"""How often a request is planned at most, if imports or vacuums come between."""
 
 
 class _Batch:
@@ -203,7 +203,7 @@ class GroupWriter:
         return batches, refused
 
     def _planned(self, share: Share, image: Image, now_ms: int) -> Planned | None:
-        """Return what is to be written of a share; None if it has no open requests left.
+        """Return the requests to write of a share; None if all have an outcome.
 
         A request whose key has landed before gets its outcome here.
         """
@@ -228,7 +228,7 @@ class GroupWriter:
     def _written(
         self, batches: Sequence[_Batch]
     ) -> tuple[list[_Batch], list[tuple[_Batch, UsageError]]]:
-        """Write segments, durably; return the batches that were written, and those refused.
+        """Write segments, durably; return the batches that were written, and the refused ones.
 
         The small partitions of all topics share one segment.
         """
@@ -319,7 +319,10 @@ def _unknown(topic: str) -> UnknownTopicError:
 def _replayed(
     plan: WritePlan, request: Request, receipt: Receipt, partitioner: Partitioner
 ) -> Outcome:
-    """Return the offsets that the first request with this key got, or an error if it differs."""
+    """Return the offsets that the first request with this key got.
+
+    Returns an InvalidRecordError if that request had other records.
+    """
     count = receipt.partition_count or plan.topic.num_partitions
     columns = columns_of([request], plan.now_ms)
     try:

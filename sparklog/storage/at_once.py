@@ -1,10 +1,10 @@
-"""fsyncs side by side: the file system's journal makes one commit for all threads that wait.
+"""fsyncs side by side: the file system's journal makes one commit for all waiting threads.
 
 Twelve new files in four directories, on a disk that others use too: 75 ms one after another, 8 ms
 on eight threads.
 
-A thread that merges or folds says that it works `in_background`. Its calls have threads of their
-own, so that no commit waits until the disk has synced a merge's files.
+A thread that merges or folds does so `in_background`. Its calls have threads of their own, so no
+commit waits until the disk has synced the files of a merge.
 """
 
 import os
@@ -21,7 +21,7 @@ WAITING_MAX: Final = 64
 
 
 class _Here(threading.local):
-    """What holds for the present thread."""
+    """The state of the present thread."""
 
     is_background = False
 
@@ -31,7 +31,7 @@ _here: Final = _Here()
 
 @contextmanager
 def in_background() -> Iterator[None]:
-    """Keep this thread's calls out of the way of other threads' until the block ends."""
+    """Run this thread's calls on the threads of the background until the block ends."""
     _here.is_background = True
     try:
         yield
@@ -40,9 +40,9 @@ def in_background() -> Iterator[None]:
 
 
 def each_at_once(work: Callable[[str], None], paths: Sequence[str]) -> None:
-    """Call `work` with every path, several at a time. Raises the error of the first path with one.
+    """Call `work` with every path, several at a time. Raises the error of the first that failed.
 
-    When the function returns or raises, no call is running or waiting any more.
+    When the function returns or raises, all calls have ended.
     """
     threads = _threads(_here.is_background)
     calls = [threads.submit(work, path) for path in paths]

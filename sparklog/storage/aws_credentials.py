@@ -37,7 +37,7 @@ Provider = Callable[[], Credential]
 
 
 def given(options: Mapping[str, str]) -> Provider | None:
-    """Return the keys that the options give, None without keys; the environment adds nothing."""
+    """Return a provider of the options' keys, None without keys; the environment adds nothing."""
     if "AWS_ACCESS_KEY_ID" not in options:
         return None
     credential = Credential(
@@ -50,7 +50,7 @@ def given(options: Mapping[str, str]) -> Provider | None:
 
 
 def provided(environ: Mapping[str, str]) -> Provider | None:
-    """Return the provider that the environment leads to; None where obstore knows the source."""
+    """Return the provider that the environment names; None if obstore knows the source itself."""
     if environ.get("AWS_ACCESS_KEY_ID") or environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
         return None
     address = environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
@@ -95,7 +95,7 @@ def _time(text: str | None) -> datetime | None:
 
 
 def _profile(environ: Mapping[str, str]) -> Provider | None:
-    """Return the keys of AWS_PROFILE, or of the default profile; None if the file has none."""
+    """Return a provider of the keys of AWS_PROFILE, or the default profile; None without keys."""
     path = environ.get("AWS_SHARED_CREDENTIALS_FILE") or os.path.expanduser("~/.aws/credentials")
     name = environ.get("AWS_PROFILE", "default")
     parser = configparser.RawConfigParser()

@@ -16,14 +16,14 @@ BACKOFF_SECONDS_MAX: Final = 3
 def config_of(options: StorageOptions, store: str) -> dict[str, Any]:
     """Return the settings of `store`, one of STORES, by obstore's names.
 
-    ALLOW_HTTP is left out: it belongs to `client_options`, which obstore would let it replace.
+    ALLOW_HTTP is left out: it belongs to `client_options`. Given here, it would replace them.
     """
     allow_http = f"{store}_ALLOW_HTTP".lower()
     return {name: value for name, value in options.of(store).items() if name != allow_http}
 
 
 def client_options(options: StorageOptions, store: str) -> dict[str, Any]:
-    """Return obstore's ClientConfig; a timeout that is not set is obstore's own."""
+    """Return obstore's ClientConfig; a timeout that is not set has obstore's default."""
     found: dict[str, Any] = {"allow_http": options.is_true(f"{store}_ALLOW_HTTP")}
     for name in ("TIMEOUT", "CONNECT_TIMEOUT"):
         seconds = options.seconds(name)

@@ -21,13 +21,13 @@ KINDS: dict[int, type[StorageError]] = {
     errno.EPERM: StoragePermissionError,
     errno.EROFS: StoragePermissionError,
 }
-"""The class of each error number; every other number is a plain StorageError."""
+"""The class of each error number; any other number gives a plain StorageError."""
 
 
 def failure(
     kind: type[StorageError], operation: str, path: str, log_dir: str, reason: str
 ) -> StorageError:
-    """Return an error of `kind` whose message has the operation, the path, the log dir, the reason.
+    """Return an error of `kind`. Its message has all the other arguments.
 
     `operation`, `path` and `log_dir` are also attributes of the error.
     """

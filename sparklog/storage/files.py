@@ -8,13 +8,13 @@ and no rename. So three steps are enough to write safely:
     sync(paths)                 files, and the directories that name them, survive a power cut
     (a commit)                  the metadata log refers to them; this package does not do that
 
-A commit itself is one small file, and of several writers one may have its name:
+A commit itself is one small file. If several writers want its name, one of them gets it:
 
     put_new                     puts the whole file under its name, or nothing and returns False
     sync_directory              the name survives a power cut, too
 
-Small files that no reader has to trust (hints, a gateway's sign of life) are replaced by
-`overwrite`, and so is the meta.properties of a restored log dir.
+`overwrite` replaces a small file that no reader has to trust (a hint, a gateway's sign of life). It
+also replaces the meta.properties of a restored log dir.
 
 A failure of the storage is a StorageError with the operation, the path and the log dir. A path that
 is not allowed is a LogDirError, a negative position or length a UsageError.
@@ -73,7 +73,7 @@ class NewFile(ABC):
         self.bytes_written += view.nbytes
 
     def write_behind(self) -> None:  # noqa: B027 - most storages have nothing to do
-        """Let the storage begin to write out what it has; for a file that will be synced.
+        """Let the storage begin to write the data to disk; for a file that will be synced.
 
         The call is a hint, and promises nothing.
         """
@@ -151,7 +151,7 @@ class Files(Protocol):
         """Begin a new file; make its directories.
 
         `durable` says that the file will be synced: then `close` begins the sync, on the descriptor
-        that has written, and `with_name` also that of the file's directory. Raises
+        that has written; with `with_name` it also begins the sync of the file's directory. Raises
         ExistingFileError if there is a file of this name and the storage knows that at once. An
         object store does not: there the uuid in the name keeps two writers apart.
         """
@@ -197,13 +197,13 @@ class Files(Protocol):
     def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
         """Return the bytes [start, start + length) as a copy; to the end without `length`.
 
-        The answer is shorter, down to empty, where the file ends first. Raises MissingFileError.
+        The answer is shorter, or empty, if the file ends first. Raises MissingFileError.
         An object store gets one request.
         """
         ...
 
     def view(self, path: str, length: int | None = None, start: int = 0) -> memoryview:
-        """Return the same bytes as `read`, mapped where the storage can do that.
+        """Return the same bytes as `read`, mapped if the storage can do that.
 
         Mapped pages count as memory of this process while the view lives: read a large file in
         windows.
@@ -213,9 +213,9 @@ class Files(Protocol):
     def keep(self, path: str) -> Reader:
         """Open a file for many reads; return its reader, which works as `read`, in any thread.
 
-        Where the storage can, the file is held open as long as the reader lives: a deletion frees
-        its space only after that. Raises MissingFileError; where a file cannot be held open, the
-        reader raises it.
+        If the storage can, it holds the file open as long as the reader lives: a deletion frees the
+        space only after that. Raises MissingFileError; if the file cannot be held open, the reader
+        raises it.
         """
         ...
 
@@ -246,7 +246,7 @@ class Files(Protocol):
         ...
 
     def delete_many(self, paths: Iterable[str]) -> None:
-        """Delete files, many with one request where the storage can; some may be gone already."""
+        """Delete files, many with one request if the storage can; some may be gone already."""
         ...
 
     def delete_tree(self, directory: str) -> None:
@@ -262,7 +262,7 @@ class Files(Protocol):
         ...
 
     def sync_directory(self, directory: str) -> None:
-        """Make the new names in one directory durable, and the deletions; "" is the log dir.
+        """Make the new names and the deletions in one directory durable; "" is the log dir.
 
         Raises MissingFileError without the directory. An object store has nothing to do.
         """

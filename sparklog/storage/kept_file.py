@@ -1,4 +1,4 @@
-"""A local file that stays open: read with one system call, or sent without being read.
+"""A local file that stays open: to read with one system call, or to send with sendfile.
 
 If the file is deleted meanwhile, its bytes stay on disk until the KeptFile is gone.
 """
@@ -12,7 +12,7 @@ from sparklog.storage.paths import check_range
 PROBE_BYTES: Final = 256 * 1024
 """How far apart `is_at_hand` probes: the kernel reads ahead and drops pages in such groups."""
 AT_ONCE_BYTES: Final = 8192
-"""How many bytes of a file are read before its size is asked for; an entry of the log has fewer."""
+"""A file is read up to here before its size is asked for; most entries of the log are smaller."""
 _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 """Linux's flag of preadv2: read only what is in memory. 0, no flag, on other systems."""
 
@@ -91,7 +91,7 @@ def pread_to(descriptor: int, start: int, end: int) -> bytes:
 
 
 def pread_whole(descriptor: int) -> bytes:
-    """Return all bytes of a file; for a small one its size is not asked for. Raises OSError."""
+    """Return all bytes of a file. A small one is read without asking its size. Raises OSError."""
     data = os.pread(descriptor, AT_ONCE_BYTES, 0)
     if len(data) < AT_ONCE_BYTES and not os.pread(descriptor, 1, len(data)):
         return data

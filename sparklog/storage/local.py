@@ -279,7 +279,7 @@ class LocalFiles:
         """Give a file of this machine a second name in the log dir, by a hard link.
 
         `source` is an absolute path, inside the log dir or not; a symbolic link is not followed.
-        Returns False, having done nothing, where no hard link is possible. Raises MissingFileError
+        Returns True; False, and does nothing, if no hard link is possible. Raises MissingFileError
         without `source`, ExistingFileError if `target` is there.
         """
         new = self._target(target)
@@ -309,7 +309,7 @@ class LocalFiles:
                 os.close(descriptor)
 
     def _make_directories(self, directory: str) -> None:
-        """Make `directory`. The log dir, and directories above it, are made durable if missing."""
+        """Make `directory`. If the log dir or a directory above it is made, its name is synced."""
         missing = []
         path = self.uri
         while not os.path.exists(path):
@@ -326,7 +326,7 @@ def _file_stat(path: str, found: os.stat_result) -> FileStat:
 
 
 def _walk(top: str, prefix: str, recursive: bool) -> list[FileStat]:
-    """Return the files of a directory, unsorted, without those that vanish meanwhile."""
+    """Return the files of a directory, unsorted, without those that are deleted meanwhile."""
     found: list[FileStat] = []
     left = [(top, prefix)]
     while left:
@@ -366,11 +366,11 @@ def _write(descriptor: int, view: memoryview, durable: bool) -> None:
 def _put_unnamed(
     target: str, data: "Buffer", durable: bool, ready: Callable[[], None]
 ) -> bool | None:
-    """Write a file without a name and link it to `target`; False if that name is taken.
+    """Write a file without a name and link it to `target`; return False if that name is taken.
 
-    None, having put nothing, where this is impossible: on a system other than Linux, on some file
-    systems, without /proc, or because the directory is missing. A temporary name would cost the
-    directory two more changes.
+    Puts nothing and returns None if this is impossible: on a system other than Linux, on some file
+    systems, without /proc, or without the directory. A temporary name would change the directory
+    two more times.
     """
     try:
         descriptor = os.open(os.path.dirname(target), _UNNAMED, 0o666)

@@ -187,8 +187,8 @@ def write_at_once(descriptor: int, target: str, view: memoryview) -> None:
 def finish(target: str) -> bool:
     """Wait for the sync that `close` began for the file at the absolute path `target`.
 
-    True if it succeeded, False if there is none. Raises its OSError, at every call again: the bytes
-    that could not be written are lost, and a later fsync would not report that.
+    Returns True if it succeeded, False if there is none. Raises its OSError, again at every call:
+    the bytes that could not be written are lost, and a later fsync would not report that.
     """
     call = _FINISHED.get(target)
     if call is None:
@@ -210,7 +210,7 @@ def _forget(target: str) -> None:
 
 @cache
 def idle_max() -> int:
-    """How many files without a write going on may keep their descriptors."""
+    """How many files that no call is writing may keep their descriptors."""
     return max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
 
 

@@ -24,7 +24,7 @@ GATEWAYS = "__gateways"
 """The directory of the gateways' signs of life: one small file each, replaced every few seconds.
 
 It is not part of the log. The metadata log says which gateways exist; the signs of life show which
-of them have stopped without a word.
+of them have stopped without saying so there.
 """
 
 DEAD_MS = 10_000
@@ -52,7 +52,7 @@ class LogDir:
 
 
 def sign_of_life(files: Files, node_id: int) -> bytes:
-    """Return the bytes of a gateway's sign of life: they change while it lives; b"" if none."""
+    """Return the bytes of a gateway's sign of life, which change while it runs; b"" without one."""
     try:
         return bytes(files.read(sign_path(node_id)))
     except MissingFileError:
@@ -68,8 +68,8 @@ def create_log_dir(files: Files, random16: bytes) -> LogDir:
     """Return the log dir; make it, durably, if it is not there.
 
     `random16` are 16 random bytes for its cluster id. If several processes create a log dir at the
-    same moment, all return the same id. Raises LogDirError as `open_log_dir` does, and as
-    `probe_conditional_put`.
+    same moment, all return the same id. Raises LogDirError as `open_log_dir` and
+    `probe_conditional_put` do.
     """
     present = _read(files)
     if present is not None:
@@ -110,8 +110,8 @@ def probe_conditional_put(files: Files) -> None:
 def open_log_dir(files: Files) -> LogDir:
     """Return the content of the log dir's meta.properties.
 
-    Raises LogDirError without that file (the message says how to make a log dir), and for one that
-    is a broker's, damaged, or of a newer version.
+    Raises LogDirError without that file (the message says how to make a log dir), and for a file
+    that is a broker's, damaged, or of a newer version.
     """
     present = _read(files)
     if present is None:

@@ -1,4 +1,4 @@
-"""Files in memory that fail on request: the reference for the other implementations.
+"""Files in memory that fail on request. They are the reference for the other implementations.
 
 `lose_unsynced` is a power cut. A file that was not synced is gone. A deleted file is back, unless
 its directory was synced after the deletion. A file of a durable `put_new` is gone unless its
@@ -21,7 +21,7 @@ KINDS = frozenset(
     {"create", "write", "close", "abort", "read", "view", "keep", "stat", "list", "delete"}
     | {"delete_tree", "sync", "sync_directory", "put_new", "overwrite", "link_or_copy"}
 )
-"""The kinds of operation that the trace has and that can be made to fail (`abort` never fails)."""
+"""The kinds of operation in the trace. `fail_next` can make each fail, except `abort`."""
 
 
 class Operation(NamedTuple):
@@ -60,10 +60,10 @@ class MemoryFiles:
         self._faults: dict[str, list[StorageError | None]] = {}
 
     def fail_next(self, kind: str, error: StorageError | None = None, *, after: int = 0) -> None:
-        """Let the next operation of this kind fail, or the one after `after` that succeed.
+        """Let an operation of this kind fail: the next, or the one after `after` that succeed.
 
         It raises `error`, or a plain StorageError. Faults of one kind queue up: `after` counts from
-        the fault before. Raises UsageError for an unknown kind.
+        the previous fault. Raises UsageError for an unknown kind.
         """
         if kind not in KINDS - {"abort"}:
             allowed = ", ".join(sorted(KINDS - {"abort"}))

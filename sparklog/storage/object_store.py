@@ -72,13 +72,13 @@ _DENIED_WORDS: Final = (
     "InvalidToken",
     "TokenRefreshRequired",
 )
-"""Words of a refusal for which obstore has no error of its own: of a list, of a part of a bulk
-delete, and of a token by S3 (status 400)."""
+"""Words of a refusal for which obstore has no error class: of a list, of a part of a bulk delete,
+and of S3's refusal of a token (status 400)."""
 _CONFLICT: Final = "ConditionalRequestConflict"
-"""S3's answer while another request writes the same name: nothing is written, the name not checked.
-"""
+"""S3's answer while another request writes the same name. S3 has written nothing and has not
+checked whether the name is taken."""
 _BEYOND_THE_END: Final = ("416 Range Not Satisfiable", "Wanted range starting at")
-"""Words for a range that begins behind the end of the object: a store's, and obstore's own."""
+"""Words of an error for a range that begins behind the object's end: of a store, of obstore."""
 
 _connected_by: int | None = None
 """The id of the process that has started obstore's threads."""
@@ -348,7 +348,7 @@ def opened_store(uri: str, options: StorageOptions) -> "ObjectStore":
 
 
 def _chosen_credential(options: StorageOptions) -> dict[str, str]:
-    """Return the kind of credential that Azure's options hold; {} leaves the choice to obstore."""
+    """Return the setting that names the kind of the credential; {} leaves the choice to obstore."""
     for name, kind in (
         ("AZURE_STORAGE_TOKEN", "bearer_token"),
         ("AZURE_STORAGE_ACCOUNT_KEY", "access_key"),

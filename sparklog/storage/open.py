@@ -43,9 +43,9 @@ def open_files(log_dir: str, options: Mapping[str, str] | None = None) -> Files:
 
     `log_dir` is a path (`~` at its beginning is the home directory, because not every shell expands
     it), a file: URI, or the URI of an object store. `options` are the storage settings
-    (`settings.STORAGE_SETTINGS`), with or without `storage.`; for an object store the environment
-    has those that they leave out. Raises LogDirError for an address that cannot be a log dir, and
-    InvalidOptionError for a wrong setting, and for credentials in the address.
+    (`settings.STORAGE_SETTINGS`), with or without `storage.`; for an object store, a setting that
+    they leave out comes from the environment. Raises LogDirError for an address that cannot be a
+    log dir, and InvalidOptionError for a wrong setting or for credentials in the address.
     """
     scheme, rest = _split(log_dir)
     if scheme in _SHAPES:

@@ -1,11 +1,11 @@
-"""Read a file of an object store from front to back, with the next ranges already under way.
+"""Read a file of an object store from front to back, and fetch the next ranges meanwhile.
 
     asked for      |------|
     under way             |------|------|
 
-Each range is one request on a connection of its own: where a connection is the limit, two requests
-bring twice the bytes. The ranges that a caller asks for may overlap (it reads again the batch that
-the last range cut off) and may grow; no byte is fetched twice.
+Each range is one request on its own connection: if one connection is the limit, two bring twice the
+bytes. The ranges that a caller asks for may overlap (it reads a batch again that the last range cut
+off) and may grow; no byte is fetched twice.
 """
 
 import os
@@ -18,13 +18,13 @@ from sparklog.storage.files import Reader
 from sparklog.storage.paths import check_range
 
 AHEAD: Final = 2
-"""How many ranges, each as long as the one asked for, are under way while that one is worked on."""
+"""How many ranges are fetched while the caller works on one; each is as long as that one."""
 THREADS: Final = 32
-"""How many ranges may be under way in this process."""
+"""How many ranges this process may fetch at once."""
 
 
 class ReadAhead:
-    """Reads ranges through `read`; threads fetch the next ones, up to about `end` (a position)."""
+    """Reads ranges through `read`; threads fetch the next ones, up to about the position `end`."""
 
     def __init__(self, read: Reader, end: int) -> None:
         self._read = read

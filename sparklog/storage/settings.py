@@ -1,10 +1,10 @@
 """Storage settings: one row each, with delta-rs's names.
 
-A setting comes from the options of a call, as `storage.<NAME>` or as the bare name; case does not
-count, because Spark passes options in lower case. A setting that the options leave out comes from
-the environment, if it is no secret; a setting for every store has the prefix SPARKLOG_STORAGE_
-there. obstore gets the result, and a pickled `Files` takes it to Spark's workers. Secrets of the
-environment are not in it: the process that connects reads them from its own environment or gets
+A setting comes from the options of a call, as `storage.<NAME>` or as the bare name. Names ignore
+case, because Spark passes options in lower case. A setting that the options leave out comes from
+the environment, unless it is a secret; a setting for every store has the prefix SPARKLOG_STORAGE_
+there. obstore gets the result, and a pickled `Files` takes it to Spark's workers. It holds no
+secret of the environment: the process that connects reads those from its own environment or gets
 them from its platform, and gets new ones when they have expired.
 """
 
@@ -102,7 +102,7 @@ ENVIRONMENT_PREFIX = "SPARKLOG_STORAGE_"
 """Prefix, in the environment, of the settings for every store: SPARKLOG_STORAGE_TIMEOUT."""
 RETRIES_MAX = 100
 SECONDS_MAX = 300
-"""Limits how late a retry of a put may arrive.
+"""The limits of MAX_RETRIES and of a duration: they limit how late a retry of a put may arrive.
 
 An entry stays for an hour after a fold has covered it. After that its name is free: a late put
 would succeed there, and its commit would be lost.
@@ -176,8 +176,8 @@ def storage_options(
 ) -> StorageOptions:
     """Return `options` and the settings of the environment, merged and checked.
 
-    An option wins over the environment; an empty value is as if it were not there. `environ` gives
-    the settings of `store`, one of STORES, and of every store, secrets excepted. Raises
+    An option wins over the environment; an empty value counts as not given. `environ` gives the
+    settings of `store`, one of STORES, and those for every store, but no secret. Raises
     InvalidOptionError for an unknown name, for a value that its setting does not allow, and for one
     half of a pair of keys; the message never shows a secret.
     """
@@ -190,7 +190,7 @@ def storage_options(
 
 
 def _named(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options by delta-rs's spelling of their names. Raises InvalidOptionError."""
+    """Return the options by delta-rs's names. Raises InvalidOptionError for an unknown name."""
     found = {}
     for key, value in options.items():
         name = key.upper().removeprefix(PREFIX.upper())

@@ -154,8 +154,8 @@ def plan_groups(
     """Return the groups of neighbours that are rewritten, each into one segment.
 
     `touched` are the keys of the segments that must be rewritten. The others are left alone, except
-    that a neighbour no larger than a group joins it. So small segments do not accumulate, and a
-    byte is copied needlessly about as often as its segment doubles in size.
+    that a neighbour no larger than a group joins it. So small segments do not accumulate, and such
+    a byte is copied about once for each doubling of its segment.
     """
     groups: list[_Group] = []
     alone: list[SegmentEntry] = []

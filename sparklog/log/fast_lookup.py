@@ -6,9 +6,10 @@
 
 With a good index the batch is one to three batches away. `windows` and `decode` take ten times as
 long, because they make a table of batches and Arrow columns. The accelerator answers only if all is
-right. None means "ask the windows": an older format, a gap, a control batch, damage, an index that
-does not fit, or a batch behind the first read. Its checks are as strict as those of `windows` and
-`Window.verify`, so its answers are never different. Only the windows report damage.
+right. Otherwise it returns None, and the caller walks the windows: for an older format, a gap, a
+control batch, damage, an index that does not fit, or a batch behind the first read. Its checks are
+as strict as those of `windows` and `Window.verify`, so its answers are never different. Only the
+windows report damage.
 """
 
 from typing import Final, NamedTuple
@@ -34,11 +35,11 @@ from sparklog.record.scan import BatchHeader, unpack_header
 BATCHES_MAX: Final = 128
 """How many batches are walked at most; an index has an entry every few kilobytes."""
 NOT_NAMED: Final = TimestampOffset(NO_TIMESTAMP, -1)
-"""Stands for "no entry of a time index"."""
+"""Means "no entry of a time index"."""
 
 
 class FoundBatch(NamedTuple):
-    """A batch of a segment, and the first of its records that a lookup asks for.
+    """A batch of a segment, and its first record that a lookup wants.
 
     `index_entry` is the entry of the offset index at which the search began. `position` and `size`
     (bytes) tell where the batch is in the segment. Offsets are the log's, timestamps ms. `offset`
@@ -69,7 +70,7 @@ def find_record(
 ) -> FoundBatch | None:
     """Return the first record whose time and offset are at or above `wanted`; None: not known.
 
-    After None the caller asks the windows. Offsets of all arguments are the file's own. `floor` is
+    After None the caller walks the windows. Offsets of all arguments are the file's own. `floor` is
     the entry of the offset index where the search begins, `named` the entry of the time index that
     led there; both are compared with their batches.
     """
@@ -109,10 +110,10 @@ def find_batch(
 ) -> int | None:
     """Return the position of the first batch that may hold a wanted record; None: not known.
 
-    `bounds` are the last offset of the first batch in `view` (-1: unknown; then the batch begins at
-    the next number), the smallest allowed offset, and the end of the allowed offsets. Each batch
-    has to begin where the batch before it ends. None if no such batch is near, or if any up to it
-    is damaged or out of place.
+    `bounds` are the last offset of the first batch in `view` (-1 if it is not known), the smallest
+    allowed offset, and the end of the allowed offsets. With -1 the first batch has to begin at the
+    smallest allowed offset. Each batch has to begin where the batch before it ends. None if no such
+    batch is near, or if any up to it is damaged or out of place.
     """
     # Imported at the first lookup, so that a service starts without the kernels.
     from sparklog.record.kernels import fast_lookup as kernels

@@ -139,7 +139,7 @@ class Indexer:
         )
 
     def finish(self) -> Indexes:
-        """Return the two index files as far as the segment goes; the Indexer may go on."""
+        """Return the two index files of all batches so far; more may be appended after that."""
         times = self._time_columns
         if self.newest[0] > self._indexed_timestamp:
             last = np.array([self.newest], np.int64)
@@ -163,7 +163,7 @@ class Indexer:
         return np.array(chosen, np.int64)
 
     def _running_newest(self, batches: BatchTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return, for each batch, the newest up to and with it: (timestamps, offsets), int64."""
+        """Return (timestamps, offsets), int64: for each batch the newest of it and those before."""
         timestamps = np.maximum(np.maximum.accumulate(batches.max_timestamp), self.newest[0])
         risen = rises(timestamps, self.newest[0])
         holder = np.maximum.accumulate(np.where(risen, np.arange(len(batches)), -1))

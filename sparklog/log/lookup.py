@@ -5,8 +5,8 @@
     records        are decoded of that batch alone; the batches before it are verified, because a
                    header counts only if the batch's checksum is right
 
-Each lookup asks the accelerator first (`fast_lookup.find_record`). Where that has no answer, it
-walks the segment window by window. Both give the same answer; only the walk reports damage.
+Each lookup asks the accelerator first (`fast_lookup.find_record`). If that has no answer, it walks
+the segment window by window. Both give the same answer; only the walk reports damage.
 
 Arguments and answers are offsets of the log; the file's own are lower by the segment's shift.
 Indexes have no checksum, so each entry is compared with the batches that it leads to:
@@ -100,7 +100,8 @@ def newest(segment: SegmentLog, start: int, end: int | None = None) -> Timestamp
 def floor_of(segment: SegmentLog, offset: int) -> OffsetPosition:
     """Return the entry of the offset index for `offset` in the file's numbering, not yet compared.
 
-    BEGINNING if no entry is low enough. Raises CorruptIndexError for a position outside it.
+    BEGINNING if no entry is low enough. Raises CorruptIndexError for an entry whose position is not
+    inside the segment.
     """
     entry = segment.entry
     index = segment.offset_index() if offset > entry.file_base_offset else None

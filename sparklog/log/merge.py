@@ -16,7 +16,7 @@ While its group is open, a byte is copied at most log2(segment.bytes / small) ti
 segment at least doubles each time; and once more when the group is full, after which no neighbour
 fits any more. A small group costs at most `small_bytes` a run. Two neighbouring full groups
 together exceed a limit; the open end of a log has about log2(segment.bytes / small) segments. With
-`growth` g instead of 2 a byte is copied log_g times, and the open end has up to g segments of a
+`growth` g instead of 2 a byte is copied log_g times, and the open end has up to g segments of each
 size.
 """
 
@@ -52,7 +52,7 @@ class MergeLimits:
     small_bytes: int = SMALL_BYTES
     """An open group up to this size is joined, whatever the sizes in it."""
     growth: int = 2
-    """A larger one is joined if it is so many times as large as its largest segment."""
+    """A larger one is joined if it is at least this many times as large as its largest segment."""
 
     @classmethod
     def of(cls, config: TopicConfig) -> "MergeLimits":

@@ -13,7 +13,7 @@
       <uuid>.log                                       a shared segment: batches of many partitions
 
     base offset   the file's own first offset, decimal, zero-padded: 0 .. 2^63 - 1
-    uuid          version 7 (RFC 9562), lower case: no name is used twice, and a name has its time
+    uuid          version 7 (RFC 9562), lower case: no name is used twice, and each has a time
     topic id      16 bytes as base64url, unpadded: 22 characters, the first never '-' (Uuid.java)
 
 The parsers return None for every other name: a file that sparklog did not name is not its own.
@@ -87,7 +87,7 @@ def parse_segment_name(name: str) -> SegmentName | None:
 
 
 def partition_dir(topic: str, partition: int) -> str:
-    """Return the partition directory's name, in which form Kafka also prints a TopicPartition."""
+    """Return the partition directory's name; Kafka prints a TopicPartition in the same form."""
     return f"{topic}-{partition}"
 
 

@@ -151,9 +151,9 @@ class SegmentBuilder:
 
         `min_timestamp` (ms) is the smallest of their records. It is None if the caller has not
         decoded them; then the times of their first records count. `data` has the bytes of these
-        batches alone, for the file's CRC-32C; if it is missing once, the segment has none. Raises
-        CorruptRecordError, and changes nothing, if offsets do not grow or do not fit the int32 of
-        an index.
+        batches alone, for the file's CRC-32C; if one call leaves it out, the segment has none.
+        Raises CorruptRecordError, and changes nothing, if offsets do not grow or do not fit the
+        int32 of an index.
         """
         if not len(batches):
             return
@@ -175,7 +175,7 @@ class SegmentBuilder:
             self._crc32c = extend_crc32c(self._crc32c, data)
 
     def finish(self) -> tuple[SegmentSummary, Indexes]:
-        """Return the facts and the index files of the segment as far as it is written."""
+        """Return the facts and the index files of the batches so far."""
         max_timestamp, max_timestamp_offset = self._indexer.newest
         summary = SegmentSummary(
             partition=self.partition,

@@ -17,7 +17,7 @@ from sparklog.model import NO_TIMESTAMP, SegmentEntry
 
 _SCAN_STEP: Final = 4096
 ENTRIES: Final = 16
-"""How many entries are kept once made: lookups come back to the same segments."""
+"""How many entries are cached: lookups come back to the same segments."""
 
 
 class SegmentList:

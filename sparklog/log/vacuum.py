@@ -2,7 +2,7 @@
 
     file                                               fate
     of a live segment, or of one removed lately        kept
-    of a segment removed longer ago than the delays    removed: deleted
+    of a segment removed longer ago than the delay     removed: deleted
     of no segment, its uuid older than the horizon     orphan: deleted
     of no segment, its uuid younger                    kept: its writer may be about to commit
     of another name, or in another directory           unknown: left alone, and reported

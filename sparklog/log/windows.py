@@ -2,8 +2,8 @@
 
 A batch's checksum covers neither its base offset nor its length, so its offsets are compared with
 the batches around it: a batch begins where the one before it ends, and all are between the
-segment's first and last offset. Only where compaction has left gaps a batch may begin later; a
-damaged base offset that stays inside its gap is not noticed, as in Kafka.
+segment's first and last offset. Only in a segment with gaps, which compaction leaves, a batch may
+begin later; as in Kafka, a wrong base offset inside such a gap is not noticed.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -180,8 +180,8 @@ def windows(
 def count_in_place(batches: BatchTable, entry: SegmentEntry, due: int | None) -> int:
     """Return how many leading batches have offsets that are right there, in the file's numbering.
 
-    `due` is the offset behind the batch before them. If it is None, not known, the first batch has
-    to be inside the segment only. Of a wrapper only the last offset is known. If two batches
+    `due` is the offset behind the batch before them. If it is None (not known), the first batch
+    only has to be inside the segment. Of a wrapper only the last offset is known. If two batches
     overlap, the first one counts only if it follows the batch before it without a gap.
     """
     first = entry.file_base_offset if due is None else due

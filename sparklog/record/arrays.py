@@ -1,9 +1,9 @@
 """Conversion between Arrow arrays and numpy arrays without pandas.
 
-Where pandas is installed, pyarrow imports it with the first array or scalar that it makes of Python
-objects, and with the first `to_numpy`. That takes a quarter of a second and 40 MB in every process,
-which users of a Spark worker or of the command line notice, and a commit waits for it.
-Code of such processes calls these functions instead, which work on buffers alone.
+If pandas is installed, pyarrow imports it with the first array or scalar that it makes of Python
+objects, and with the first `to_numpy`. That takes a quarter of a second and 40 MB in every process:
+users of a Spark worker or of the command line notice it, and a commit waits for it. So the code of
+such processes calls these functions, which work on buffers alone.
 """
 
 from array import array
@@ -105,9 +105,9 @@ def _lists(values: Sequence[Any], kind: pa.DataType, valid: pa.Buffer | None) ->
 
 
 def _ends(values: Sequence[Any]) -> pa.Buffer:
-    """Return where each of the values begins if they follow one another, and where the last ends.
+    """Return Arrow's offsets of values back to back: where each begins, and where the last ends.
 
-    Raises OverflowError if that is 2 GiB or more, which such an array cannot hold.
+    Raises OverflowError if they have 2 GiB or more, which such an array cannot hold.
     """
     return pa.py_buffer(array("i", accumulate(map(len, values), initial=0)))
 
@@ -117,7 +117,7 @@ def _bits(values: Sequence[bool]) -> pa.Buffer:
 
 
 def _nothing(kind: pa.DataType) -> Any:
-    """Return what is in the place of a null."""
+    """Return the value that stands in the place of a null."""
     if pa.types.is_string(kind):
         return ""
     if pa.types.is_binary(kind):

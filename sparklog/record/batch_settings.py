@@ -1,4 +1,4 @@
-"""How records are batched; apart from the encoder, so that a plan needs no numba."""
+"""How records are batched. The encoder is in another module, so that a plan needs no numba."""
 
 from dataclasses import dataclass
 

@@ -38,8 +38,8 @@ class BatchTable:
     """int64 arrays of one length, with one entry for each record batch, in file order.
 
     Every top-level entry of a message set (magic 0 and 1) counts as a batch. A plain message has
-    one record. A compressed wrapper has `record_count` -1, and as `base_offset` its own offset,
-    which is that of its LAST inner message: more is known only when it is decompressed. A field
+    one record. A compressed wrapper has `record_count` -1; its `base_offset` is its own offset,
+    which is that of its LAST inner message. More is known only when it is decompressed. A field
     that a format lacks is -1 (`layout.NO_…`), also `leader_epoch`.
     """
 
@@ -123,11 +123,11 @@ class BatchTable:
     def first_timestamp(self) -> Int64s:
         """The time (ms) of each batch's first record, as far as the header has it; -1: no time.
 
-        Later records of the batch may be older. It is the base timestamp, if that is a record's,
-        else the largest timestamp. The base timestamp is no record's with LogAppendTime (all
-        records have the largest), with a delete horizon (KIP-534, it is the horizon), and in a
-        batch that compaction has emptied. A message's header has one time, a wrapper's the largest
-        inside.
+        Later records of the batch may be older. It is the base timestamp if that is the time of a
+        record, else the largest timestamp. The base timestamp is not the time of a record with
+        LogAppendTime (all records have the largest), with a delete horizon (KIP-534: it is the
+        horizon), and in a batch that compaction has emptied. A message's header has one time, that
+        of a wrapper is the largest inside.
         """
         has_base = (self.timestamp_type == 0) & (self.record_count != 0)
         has_base &= ~self._flag(layout.DELETE_HORIZON_MASK)

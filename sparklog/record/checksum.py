@@ -28,7 +28,7 @@ def crc32c(data: Buffer) -> int:
 
 
 def extend_crc32c(crc: int, data: Buffer) -> int:
-    """Return the CRC-32C of some bytes followed by `data`; `crc` is the CRC-32C of these bytes."""
+    """Return the CRC-32C of some bytes and `data` behind them; `crc` is that of the bytes."""
     return _extend_crc32c(crc, byte_view(data))
 
 

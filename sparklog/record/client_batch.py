@@ -1,4 +1,4 @@
-"""The record batch of a client: checked as a leader checks it, and made what the topic stores.
+"""The record batch of a client: checked as a leader checks it, and stored as the topic says.
 
     one batch          exactly one of magic 2 in Produce 3 and later        ProduceRequest
     its header         base offset 0, sizes, checksum, counts               UnifiedLog, LogValidator

@@ -49,7 +49,7 @@ class EncodedStream:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EncodedBatches:
-    """The batches of all streams; those of a stream are in a row, the streams in order.
+    """The batches of all streams: stream after stream, each with its batches in order.
 
     `matrix` has the rows of a BatchTable, with positions in `data`. `batch_counts` and `row_counts`
     have an entry for each stream, `min_timestamps` one for each batch, as in `EncodedStream`.
@@ -95,7 +95,7 @@ def encode_batches(
     Raises SchemaError for a column of a wrong type, UnknownTopicError for a stream outside [0,
     num_streams), InvalidTimestampError for a timestamp below -1, InvalidRecordError for a header
     without a key, RecordTooLargeError if a batch of a single record would exceed
-    `max_message_bytes`. Each error but the first has the number of the row.
+    `max_message_bytes`. Each error except SchemaError has the number of the row.
     """
     rows = kernel_rows(columns, stream)
     uncompressed_max = settings.max_message_bytes if settings.codec == Codec.NONE else _SIZE_MAX
@@ -250,7 +250,7 @@ def _refuse(
     if problem == kernels.BAD_TIMESTAMP:
         raise InvalidTimestampError(
             f"row {row} has timestamp {columns.timestamp[row]}; it must not be negative, "
-            "but for -1, which means none",
+            "except -1, which means none",
             row=row,
         )
     raise UnknownTopicError(

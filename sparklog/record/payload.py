@@ -42,7 +42,7 @@ REASONS: Final = {
 def open_payloads(
     view: Bytes, run: BatchTable, shift: int, max_bytes: int | None
 ) -> tuple[Bytes, kernels.Batches]:
-    """Decompress the compressed batches of `run`; tell where the records of each batch are.
+    """Decompress the compressed batches of `run`; find the records of each batch.
 
     All batches are of magic 2. Returns the decompressed records, and a row for each batch, with
     `shift` added to its base offset. Raises CorruptRecordError as `decompress_all` does, and for an

@@ -19,7 +19,7 @@ NOT_DENSE: Final = -9
 """The offset delta is not the number of records before this one."""
 SOUND: Final = 0
 NO_RECORD: Final = -1
-"""In place of a record's number: every record has a key."""
+"""Returned instead of a record's number: every record has a key."""
 NO_TIME: Final = -1
 """The time of a record without one (RecordBatch.NO_TIMESTAMP)."""
 MIN_TIME: Final = -(2**63)

@@ -62,9 +62,9 @@ SIZES: Final = 64
 
 # --- what else a kernel reports, in `counters` ----------------------------------------------------
 BATCH: Final = 0
-"""The batch or message that was read last; after an error the damaged one …"""
+"""The batch or message that was read last; after an error the damaged one."""
 RECORD: Final = 1
-"""… and the number of its damaged record."""
+"""After an error the number of the damaged record in its batch."""
 HEADER_TOTAL: Final = 2
 """How many headers the rows have."""
 HEADER_BYTES: Final = 3
@@ -106,7 +106,7 @@ class Sinks(NamedTuple):
     headers_at: Int64s
     """The position of each row's header count; complemented (~) if in the decompressed records."""
     key_size: Int32s
-    """Sizes of keys and values in bytes, -1 for null; here in place of the bytes."""
+    """Sizes of keys and values in bytes, -1 for null; for callers that do not need the bytes."""
     value_size: Int32s
     key: BinarySink
     value: BinarySink

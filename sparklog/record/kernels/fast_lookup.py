@@ -40,9 +40,10 @@ def walk_to(data: Bytes, bounds: Three, named: Two, wanted: Two, passed: NDArray
     """Walk batches of magic 2 to the first that may hold a wanted record.
 
     `wanted` is (timestamp, offset): the record must be at or above both. `bounds` are the last
-    offset of the first batch (-1: it begins at the next number), the smallest allowed offset, and
-    the end of the segment's offsets. Each batch begins where the one before it ends. `named` is an
-    entry (timestamp, offset) of the time index that must fit; its offset is -1 for none.
+    offset of the first batch (-1 if it is not known), the smallest allowed offset, and the end of
+    the segment's offsets. With -1 the first batch must begin at the smallest allowed offset. Each
+    batch begins where the one before it ends. `named` is an entry (timestamp, offset) of the time
+    index that must fit; its offset is -1 for none.
 
     Writes a row (start, end, checksum) for each batch up to the one found, and returns their
     number. NONE if none is found within `data` and the rows, or if anything is wrong.

@@ -27,7 +27,7 @@ LARGEST: Final = 1
 STOP: Final = 2
 CUTS: Final = 3
 FOUND_SIZE: Final = 4
-"""The indices of these numbers in `found`."""
+"""The length of `found`; the four names above are the indices of its numbers."""
 
 
 @inlined

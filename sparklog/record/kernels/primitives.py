@@ -21,9 +21,9 @@ int64 = cast("Callable[[Any], int]", np.int64)
 """Widens a number: inside kernels it is np.int64, for a type checker an int."""
 
 TRUNCATED = -1
-"""In place of a position: the varint runs beyond the end."""
+"""Returned instead of a position: the varint runs beyond the end."""
 OVERLONG = -2
-"""In place of a position: the varint has a 6th byte (of 64 bits: an 11th)."""
+"""Returned instead of a position: the varint has a 6th byte (of 64 bits: an 11th)."""
 
 _LOW_63 = 0x7FFF_FFFF_FFFF_FFFF
 _LOW_57 = 0x01FF_FFFF_FFFF_FFFF

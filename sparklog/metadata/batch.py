@@ -43,10 +43,11 @@ def nothing_to_wait_for() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A commit's answer: the image after it, and its edit; None if there was nothing to commit.
+    """A commit's answer: the image after its edit, and the edit.
 
-    `before` is the image that the successful try planned on. `newest` is the image after the whole
-    entry, which may have edits of other requests behind this one.
+    `edit` is None if there was nothing to commit. `before` is the image that the successful try
+    planned on. `newest` is the image after the whole entry, which may have edits of other requests
+    behind this one.
     """
 
     image: Image
@@ -66,7 +67,10 @@ class Request:
         is_patient: bool = False,
         ready: Ready = nothing_to_wait_for,
     ) -> None:
-        """`ready` is called before the entry gets its name, if the plan has returned an edit."""
+        """`is_patient` is `patient` of `MetadataLog.commit`.
+
+        `ready` is called before the entry gets its name, if the plan has returned an edit.
+        """
         self.plan = plan
         self.topics = topics
         self.is_patient = is_patient
@@ -180,7 +184,7 @@ class Batch:
 
     @property
     def is_patient(self) -> bool:
-        """Whether none of the requests is in a hurry."""
+        """Whether all waiting requests are patient."""
         return all(request.is_patient for request in self.waiting)
 
     @property
@@ -210,7 +214,10 @@ class Batch:
             raise NotReadyError
 
     def land(self, newest: Image) -> None:
-        """Settle all requests with the results of their newest plans, which leave this image."""
+        """Settle all requests with the results of their newest plans.
+
+        `newest` is the image after the whole entry.
+        """
         for request in self.requests:
             request.land(newest)
 

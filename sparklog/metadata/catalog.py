@@ -44,7 +44,7 @@ def check_partition(topic: TopicDescription, partition: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """The answer to a commit of one topic: the version it made (or found), and its offsets.
+    """The answer to a commit of one topic: the version after it, and its offsets.
 
     `replayed` says that the write had landed before. `ranges` is None if the offsets of a replay
     are not known any more, because its version is not the application's highest.
@@ -105,7 +105,7 @@ class Catalog:
         return self._log
 
     def check_not_gone(self) -> None:
-        """Raise LogDirError if this catalog has read a log here; called when there is none."""
+        """Raise LogDirError if this catalog has read a log here; call it when there is none now."""
         if self._is_log_dir:
             raise LogDirError(
                 f"{self.files.uri}: the log dir that was here is gone, perhaps with a file system "
@@ -175,8 +175,8 @@ class Catalog:
     ) -> list[Landed]:
         """Commit writes of several topics in one entry, all or none; return an answer for each.
 
-        After it no producer id below `next_producer_id` is given. Raises ForgottenTopicError, and
-        as `MetadataLog.commit` does.
+        After it no producer gets a new producer id below `next_producer_id`. Raises
+        ForgottenTopicError, and as `MetadataLog.commit` does.
         """
         answers: list[Landed] = []
 

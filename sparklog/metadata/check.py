@@ -131,7 +131,7 @@ def _check_parts(image: Image, topic_id: str, edit: TopicEdit) -> None:
 
 
 def _check_deletion(topic: TopicImage, edit: TopicEdit) -> None:
-    """Refuse to erase a live topic; allow of a deleted one only to clear, erase or undelete it.
+    """Refuse to erase a live topic. A deleted topic may only be cleared, erased or undeleted.
 
     Vacuum commits that it erases a topic before it deletes the first file. From then on the topic
     cannot come back.
@@ -172,10 +172,10 @@ def _check_forgotten(image: Image, topic_id: str, edit: Edit) -> None:
 
 
 def _check_shared(image: Image, edits: Iterable[TopicEdit], forgotten: Iterable[str]) -> None:
-    """Refuse slices of a shared segment that is used up, and the end of one that is in use.
+    """Refuse new slices of a shared segment that has none left; refuse to forget one that has some.
 
-    Vacuum deletes a used-up segment and then forgets its row. It does so only behind the log dir's
-    horizon, so after that the file's age refuses new slices.
+    Vacuum deletes a segment without slices and then forgets its row. The file is older than the log
+    dir's horizon then, so later a new slice is refused because of the file's age.
     """
     added = {entry.log_path for edit in edits for entry in edit.segments if entry.is_shared}
     for path in added:

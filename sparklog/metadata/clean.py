@@ -33,7 +33,7 @@ from sparklog.storage.files import Files, FileStat
 CLEAN_MAX: Final = 8_192
 """How many files one call deletes at most; the next call goes on."""
 STEP: Final = 64
-"""So many local files are deleted at once: a commit waits for the file system's journal."""
+"""How many local files are deleted at once: a commit waits for the file system's journal."""
 PAUSE_MS: Final = 5
 UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 ENTRY: Final = re.compile(r"([0-9]{20})\.json")
@@ -84,7 +84,8 @@ def _delete(log: MetadataLog, doomed: Sequence[str]) -> None:
 def _aged_fold(log: MetadataLog, listed: Sequence[FileStat]) -> tuple[int, FoldEdit] | None:
     """Return the newest fold that was published long enough ago, and its version; None without one.
 
-    The store's present time is that of the hint, which the newest fold wrote: it is never too late.
+    The modification time of the hint, which the newest fold wrote, counts as the present time: it
+    is by the store's own clock, and never in the future.
     """
     hint = log.files.stat(HINT)
     if hint is None:

@@ -2,7 +2,8 @@
 
 To clients a gateway is a broker. One incarnation of a gateway holds a node id. An edit that gives
 the id to another incarnation, or removes it, has to name the holder (`Edit.replaces`). So two
-gateways never share an id, and a late "declared dead" does not remove a restarted gateway.
+gateways never share an id, and an edit that declares a gateway dead does not remove its next
+incarnation.
 """
 
 from typing import Final, NamedTuple
@@ -14,7 +15,7 @@ FIRST_PRODUCER_ID: Final = 2**40
 """The smallest id of a block: producer ids of imported logs are mostly below it."""
 
 PRODUCER_IDS_END: Final = 2**62
-"""No broker gives ids from here on, so an imported one does not move the next block behind it."""
+"""No broker gives ids from here on. So the next block need not be behind such an imported id."""
 
 SCRAM_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 

@@ -1,7 +1,7 @@
 """Edits that only append, as JSON: a gateway writes little else, and each has many segments.
 
-Of such an edit every value is looked at by its type while it is encoded. So a reader of the JSON
-decodes an equal edit, and the JSON need not be read back before it is committed.
+The encoder checks the type of every value of such an edit. So a reader of the JSON decodes an equal
+edit, and the JSON need not be read back before it is committed.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -19,8 +19,8 @@ from sparklog.metadata.producers import ProducerState
 def appends_json(edit: Edit) -> Json | None:
     """Return the object of `codec.edit_json`, for an edit that only appends; None for any other.
 
-    `codec.edit_of` returns an edit that is equal to this one, but for the `used_ms` of producers'
-    states, which an image sets. None also for an edit with a value that cannot be read back.
+    `codec.edit_of` returns an edit that is equal to this one, except for the `used_ms` of
+    producers' states, which an image sets. None also for a value that cannot be read back.
     """
     is_told = type(edit.operation) is str and edit.operation and edit.topics
     if not is_told or _rest_of_edit(edit) != _REST_OF_EDIT:

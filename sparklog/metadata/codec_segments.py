@@ -1,4 +1,4 @@
-"""Segments as JSON and back: the members of an edit that come most often, by far."""
+"""Segments as JSON and back: by far the most frequent members of an edit."""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -94,7 +94,7 @@ def _plain(types: tuple[type, ...]) -> _Plain | None:
 
 
 class _Shape(NamedTuple):
-    """What the names of a segment's fields tell; the segments of entries have few shapes."""
+    """The types of a segment's fields, known by their names; few different shapes occur."""
 
     types: tuple[type, ...]
     integers: Callable[[Mapping[str, Any]], tuple[int, ...]]

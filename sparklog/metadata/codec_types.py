@@ -86,8 +86,8 @@ def check_names(what: str, found: Iterable[str], known: Iterable[str]) -> None:
     unknown = sorted(set(found).difference(known))
     if unknown:
         raise UnsupportedFeatureError(
-            f"an {what} has members that this release does not know: {', '.join(unknown)}; upgrade "
-            f"sparklog"
+            f"the {what} has members that this release does not know: {', '.join(unknown)}; "
+            f"upgrade sparklog"
         )
 
 

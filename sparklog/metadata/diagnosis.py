@@ -308,11 +308,11 @@ def _whole(reader: MetadataLog, fold: FoldEdit) -> Image:
 
 
 def tearable(files: Files, clock: Clock) -> Iterator[str]:
-    """Yield the files that a power cut may tear or take, if disk and file system keep promises.
+    """Yield the files that a power cut may tear or take, if disk and file system obey an fsync.
 
-    Bytes are synced before they get a name that anybody reads. So these files are: names of entries
-    that nobody has synced yet (`flush=False`), files that have no name yet, and runs, history files
-    and edits files that no entry names.
+    Bytes are synced before they get a name that anybody reads. So only these files can be torn or
+    lost: entries whose names nobody has synced yet (`flush=False`), files that have no name yet,
+    and runs, history files and edits files that no entry names.
     """
     seen = diagnose(files, clock)
     newest = seen.log.newest if seen.log else None

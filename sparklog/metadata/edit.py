@@ -163,9 +163,9 @@ class RunFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoldEdit:
-    """The folded image from this entry on: `runs` hold it as of `cover`, `history` past entries.
+    """The fold from this entry on: `runs` hold the image as of `cover`, `history` past entries.
 
-    Both lists are complete, oldest first. `based_on` is the cover of the fold before.
+    Both lists are complete, oldest first. `based_on` is the cover of the previous fold.
     """
 
     cover: int
@@ -188,9 +188,10 @@ class TopicEdit:
       `allow_gaps` also beyond it), or lie inside segments that the same edit removes.
     - `leader_epochs` are those that the edit was planned with.
     - `replace` swaps a live segment's row for one of the same key and offsets (a new index, say).
-    - `remove` has the keys of live segments; slices of shared segments go at once. The others count
-      as removed at `removed_ms`, or, without it, at the time of the entry, as readers plan with
-      them until then. `forget` has the keys of removed segments whose rows go.
+    - `remove` has the keys of live segments. The rows of slices of shared segments go at once. The
+      others stay as rows of removed segments, for readers that planned with them. They count as
+      removed at `removed_ms`; without it, at the time of the entry. `forget` has the keys of
+      removed segments whose rows go.
     - `transactions` and `epochs` are all open transactions and leader epochs of a partition.
     - `receipts` are new. Receipts of requests' keys last used before `forget_receipts_before_ms`
       go.
@@ -283,10 +284,10 @@ class TopicEdit:
 class Edit:
     """The changes of one commit. `topics` are edits by topic id.
 
-    - `leases` sets claims; None gives one up.
+    - `leases` sets leases; None gives one up.
     - `forget_topics` are ids of deleted topics whose files are gone.
     - `horizon_ms` is the log dir's: files made before it may be gone.
-    - `forget_shared` are shared segments without a slice, whose files go.
+    - `forget_shared` are shared segments without slices, whose files are gone.
     - Producer ids below `next_producer_id` are taken.
     - `brokers`, `users` and `transactional_ids` are set, or removed by None; `replaces` names the
       incarnation that held a node id before.

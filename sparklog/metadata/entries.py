@@ -32,7 +32,7 @@ PUT_TIMEOUT_MS: Final = 60_000
 LOCAL_PUT_TRIES: Final = 3
 """How often a put to a local disk is tried: waiting does not help a disk that fails."""
 SEEN_MS: Final = 5_000
-"""How long an entry that an object store returned or took counts as still there."""
+"""For this long after an object store has returned or taken an entry, it counts as still there."""
 BACK_OFF_MAX_EXPONENT: Final = 6
 REPLAY: Final = "replay with the same txnAppId and txnVersion"
 
@@ -168,7 +168,10 @@ class Entries:
         trouble: SparklogError | None,
         unread: StorageError | None,
     ) -> None:
-        """Raise if a put is to be given up: its error if the slot is surely empty, else unknown."""
+        """Raise if a put must be given up.
+
+        Raises the put's own error if the slot is surely empty, else CommitOutcomeUnknownError.
+        """
         is_hopeless = self._files.is_local and tries >= LOCAL_PUT_TRIES and trouble is not None
         if is_hopeless and unread is None and trouble is not None:
             raise trouble  # a link is made or is not: the slot is empty
@@ -179,10 +182,9 @@ class Entries:
             ) from (unread or trouble)
 
     def _landed(self, stamp: Stamp, looked_ms: int) -> Outcome:
-        """Return whether the entry was put at the log's end, and not into a cleaned slot.
+        """Return LANDED for an entry at the log's end, CLEANED for one in a cleaned slot.
 
-        A put that was delayed may fill a slot whose entry was cleaned long ago; the mark shows
-        that.
+        A delayed put may fill a slot whose entry was cleaned long ago; the mark shows that.
         """
         version = stamp.version
         if self._clock.boot_ms() - looked_ms < self._keep_ms // 4:

@@ -58,7 +58,7 @@ class FollowedLog:
         self._reading = RLock()
 
     def begin_anew(self) -> None:
-        """Make new locks after a fork: the threads that hold the old ones are not in the child."""
+        """Make new locks after a fork: the child lacks the threads that hold the old ones."""
         self._reading = RLock()
 
     @property
@@ -69,8 +69,8 @@ class FollowedLog:
     def last_versions(self) -> dict[str, int]:
         """Return the last version that this log has of each incarnation, by incarnation.
 
-        For the present incarnation it is the version that was read last. A later version of an
-        earlier one exists only in the log dir that this one was restored from.
+        For the present incarnation it is the version that was read last. Later versions of an
+        earlier incarnation exist only in the log dir that this one was restored from.
         """
         return {**dict(self._read.ended_logs), self._log_id: self._read.version}
 
@@ -126,7 +126,7 @@ class FollowedLog:
         return self.entries.read(version)
 
     def go_on_from(self, image: Image, log_id: str) -> None:
-        """Go on from `image`, which repair has built without damaged files, as if it was read."""
+        """Go on from `image` as if it was read; repair has built it without damaged files."""
         self._image, self._log_id, self._looked_ms = image, log_id, self.clock.boot_ms()
 
     @property
@@ -155,7 +155,7 @@ class FollowedLog:
     def _read_on(self, image: Image) -> None:
         self._image, known = image, image
         self._looked_ms = self.clock.boot_ms()
-        # Mostly there is none, and to fail to open a file takes longer than to ask for it.
+        # Mostly there is no next entry, and a failed open takes longer than to ask for its name.
         if self.files.is_local and not self.entries.has(image.version + 1):
             return
         while (entry := self.entries.read(image.version + 1)) is not None:

@@ -42,7 +42,7 @@ CUTS: Final = "_cuts"
 CUT_EVERY: Final = 4096
 """The smallest number of entries between two cuts."""
 MERGED_ROWS_MAX: Final = 65_536
-"""The largest history run: the retention removes runs as a whole."""
+"""The most rows of a history run: the retention removes whole runs."""
 GROUP_ROWS: Final = 2_048
 
 SCHEMA: Final = pa.schema(
@@ -220,7 +220,7 @@ def record_of(entry: Entry) -> HistoryRecord:
 def kept_of(entry: Entry) -> HistoryRecord:
     """Return an entry as the history keeps it, without credentials of users.
 
-    They would stay in the history after the user gets others.
+    They would stay in the history after the user has got new ones.
     """
     if not any(edit.users for edit in entry.edits):
         return record_of(entry)
@@ -265,10 +265,10 @@ def continued(
     runs: Sequence[RunFile],
     retention: Retention,
 ) -> tuple[RunFile, ...]:
-    """Return the history of a fold of `entries`: `before`'s, theirs, and a cut if one is due.
+    """Return the history of a fold of `entries`: that of `before`, a run of them, a cut if due.
 
-    Writes files. The entries have no credentials (`kept_of`). `runs` are those of the new fold. A
-    history that does not reach up to the entries is dropped.
+    Writes files. The entries have no credentials (`kept_of`). `runs` are those of the new fold. If
+    the history of `before` does not reach up to the entries, it is dropped.
     """
     past, cuts = past_of(before), cuts_of(before)
     if past and past[-1].to_version + 1 != entries[0].version:

@@ -1,9 +1,9 @@
 """Housekeeping after a commit: folds that are due, and cleaning, in a thread of their own.
 
 A fold takes tens of milliseconds or more, so no commit waits for it. A process that ends waits at
-most EXIT_WAIT_SECONDS for its fold; a fold that is cut off leaves unnamed files. A forked child
-begins without the thread; `log` gives its logs new locks. A failure is only logged, because no
-committed data depends on housekeeping; a commit after FOLD_RETRY_MS tries again.
+most EXIT_WAIT_SECONDS for its fold; an interrupted fold leaves files that no entry names. A forked
+child begins without the thread; `log` gives its logs new locks. A failure is only logged, because
+no committed data depends on housekeeping; a commit after FOLD_RETRY_MS tries again.
 """
 
 import atexit
@@ -23,11 +23,11 @@ from sparklog.pace import paced
 from sparklog.storage.at_once import in_background
 
 CLEANS_PER_KEEP: Final = 10
-"""How often a process cleans within `keep_ms` at most: each time it lists the entries."""
+"""How often a process cleans within `keep_ms` at most: each cleaning lists the entries."""
 FOLD_RETRY_MS: Final = 5_000
 EXIT_WAIT_SECONDS: Final = 5.0
 RESTS_MAX_S: Final = 2.0
-"""The most of all rests of a fold in a service (`sparklog.pace`)."""
+"""The limit of all rests of a fold together, in a service (`sparklog.pace`)."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -89,15 +89,15 @@ def keep_house_now(log: MetadataLog) -> None:
 
 def _keep(log: MetadataLog, house: _House) -> None:
     try:
-        # No look for garbage amid a fold: a commit would wait ten milliseconds for it.
+        # Few garbage collections during a fold: a commit would wait ten milliseconds for each.
         with in_background(), seldom_collected(), paced(RESTS_MAX_S):
             fold(log)
             _clean_now_and_then(log, house)
-        # This thread ends: what it has freed would be of use to nobody.
+        # This thread ends, and no other thread would use the memory that it has freed.
         pa.default_memory_pool().release_unused()
         house.failed_ms = None
     except Exception:
-        # No warning: at the end of a process Python refuses new threads, and so a fold fails.
+        # Not a warning: at the end of a process Python refuses new threads, so a fold fails.
         _logger.info("a fold failed; a later commit tries again", exc_info=True)
         house.failed_ms = log.clock.boot_ms()
     finally:

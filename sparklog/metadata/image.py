@@ -2,8 +2,8 @@
 
     image.apply(edits, stamp) -> image       pure; its cost grows only with the edits
 
-Two images in a row share their structure: an entry makes new only the topics and partitions that
-it names. `Image.topic(id).partition(p)` is a **PartitionLog**, the object of one partition (Kafka's
+Consecutive images share structure: an entry replaces only the topics and partitions that it names.
+`Image.topic(id).partition(p)` is a **PartitionLog**, the object of one partition (Kafka's
 UnifiedLog).
 """
 
@@ -71,7 +71,7 @@ V = TypeVar("V")
 
 
 class SharedSegment(NamedTuple):
-    """The live slices of a shared segment; `unused_ms` is when it lost the last, else None."""
+    """How many live slices a shared segment has; `unused_ms` is when it lost the last, or None."""
 
     slice_count: int
     unused_ms: int | None = None
@@ -209,7 +209,7 @@ def _topics_after(image: Image, edit: Edit, stamp: Stamp) -> Map[str, TopicImage
 
 
 def _without_folded(topics: Map[str, TopicImage], cover: int) -> Map[str, TopicImage]:
-    """Return the topics without the waiting edits that new runs hold."""
+    """Return the topics without the waiting edits that a fold covers."""
     shorter = topics.mutate()
     for topic_id, topic in topics.items():
         if not topic.is_open and topic.waiting and topic.waiting[0][1].version <= cover:

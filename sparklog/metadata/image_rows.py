@@ -40,7 +40,7 @@ Row = dict[str, Any]
 def rows_since(image: Image, touched: TouchedKeys) -> pa.Table:
     """Return a row (RUN_SCHEMA) for each key that entries touched, as the image has it.
 
-    The image is that of the last entry; the topics that the entries touched are open to view.
+    The image is that of the last entry; the topics that the entries touched are opened.
     """
     rows = _log_dir_rows(image, touched.log_dir)
     segments: list[SegmentEntry] = []
@@ -68,7 +68,7 @@ def rows_since(image: Image, touched: TouchedKeys) -> pa.Table:
 
 
 def rows_of(image: Image) -> pa.Table:
-    """Return a row (RUN_SCHEMA) for each key of an image whose topics are all open to view."""
+    """Return a row (RUN_SCHEMA) for each key of an image whose topics are all opened."""
     return rows_since(image, keys_of(image))
 
 
@@ -124,7 +124,7 @@ def _segments(topic: TopicImage, keys: TopicKeys) -> tuple[list[SegmentEntry], l
             if removal is not None:
                 found.append(removal.entry(key))
             elif not places[place]:
-                gone.append(key)  # else it was merged since: nobody has to learn that
+                gone.append(key)  # else the entries have added and removed it: no run has its row
     return found, gone
 
 

@@ -4,8 +4,8 @@
     owner        unique to a process
     expires_ms   when the claim ends, unless it is renewed
 
-A lease only saves work. Nothing may depend on it, because clocks differ and a holder may sleep past
-its end. The log stays right because every commit checks its inputs.
+A lease only saves work. No data may depend on it, because clocks differ and an owner may sleep past
+its end. The log stays correct because every commit checks its inputs.
 """
 
 from typing import Final

@@ -2,10 +2,11 @@
 
     __cluster_metadata/_marks/<first kept version>-<fold>       both with 20 digits
 
-The name has all the content: entry `fold` is a fold that covers every entry before `first kept`. If
-there are several marks, the largest counts, so a cleaner that wakes up a day later and writes its
-own mark changes nothing. A cleaner writes the mark before it deletes the first entry. So if the
-mark is read after an empty slot below it, the slot held an entry that was cleaned.
+The name is the whole content: entry `fold` is a fold that covers every entry before `first kept`.
+If there are several marks, the largest counts, so a cleaner that wakes up a day later and writes
+its own mark changes nothing. A cleaner writes the mark before it deletes the first entry. So a
+reader that finds an empty slot reads the mark next: if the slot is below the mark, it held an entry
+that was cleaned.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The open transactions of a partition, which read_committed readers wait for, in detail."""
+"""The open transactions of a partition: read_committed readers wait for their ends."""
 
 from typing import NamedTuple
 
@@ -9,9 +9,9 @@ from sparklog.metadata.transactions import TransactionalIds, TransactionPartitio
 class OpenedTransaction(NamedTuple):
     """A transaction that is open in a partition, with its first offset there.
 
-    `transactional_id` is None for a transaction of an imported log without an id here. `since_ms`
-    is when the transaction began; without an id it is when the segment of its first record was made
-    here, None if that segment is gone.
+    `transactional_id` is None if no transactional id of this log dir has the transaction, as in an
+    imported log. `since_ms` is when the transaction began. Without an id it is when the segment of
+    its first record was made here; None if that segment is gone.
     """
 
     partition: int

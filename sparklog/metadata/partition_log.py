@@ -251,7 +251,7 @@ class PartitionLog:
         return log, taken_out
 
     def _producers_after(self, edit: TopicEdit, now_ms: int) -> Producers:
-        """Return the producers after an edit; none used in its millisecond is forgotten."""
+        """Return the producers after an edit; one used in the same millisecond is not forgotten."""
         found = self.idempotence
         if edit.forget_producers_before_ms is not None:
             found = found.since(ProducerMark(min(edit.forget_producers_before_ms, now_ms)))

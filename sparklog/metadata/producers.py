@@ -6,8 +6,8 @@ A partition's log has a `ProducerState` for each producer id (ProducerStateManag
 is sent twice lands once, even if two processes get it. The rules are those of Kafka 4.1.1's
 ProducerAppendInfo and ProducerStateEntry.
 
-A state is forgotten if it was not used for long. If a partition has too many states, the tenth that
-was not used for longest is forgotten. The partition's `ProducerMark` says which states are
+A state that was not used for long is forgotten. If a partition has more than PRODUCERS_MAX states,
+the least recently used tenth is forgotten. The partition's `ProducerMark` says which states are
 forgotten, so that runs need no rows that remove them one by one.
 """
 
@@ -89,9 +89,9 @@ Use = tuple[Sequence[ProducerState], int]
 
 
 def sequenced(state: ProducerState | None, batch: SequencedBatch) -> ProducerState | Duplicate:
-    """Return the state after a batch that follows its last one; Duplicate for one that it has.
+    """Return the state after a batch that follows the last one; Duplicate for a known batch.
 
-    A producer without a state may begin with any sequence, a new epoch must begin with 0. Raises
+    A producer without a state may begin with any sequence; a new epoch must begin with 0. Raises
     InvalidProducerEpochError for an epoch below the state's, OutOfOrderSequenceError for a gap.
     """
     added = ProducerBatch(*batch[2:])
@@ -155,7 +155,7 @@ class Producers:
         return result
 
     def without_oldest(self, now_ms: int) -> "Producers":
-        """Forget the oldest tenth, not single states, so that the search for them is rare.
+        """Return the states without the oldest tenth; not one by one, so that searches are rare.
 
         States used in the present entry's millisecond stay: a later entry of the same millisecond
         may use a producer that comes before them.
@@ -181,5 +181,5 @@ NO_PRODUCERS: Final = Producers()
 
 
 def place_of(state: ProducerState) -> ProducerMark:
-    """Return where a state is in the order of forgetting."""
+    """Return the place of a state in the order in which states are forgotten."""
     return ProducerMark(state.used_ms, state.producer_id)

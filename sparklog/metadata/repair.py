@@ -5,13 +5,14 @@
                                 the entries that cannot be read and all behind them, newest first
                              2  writes hint, checkpoint and pointer anew
                              3  makes damaged runs again by a fold, from older runs, history and
-                                entries; cuts a damaged history
+                                entries; drops the history up to a damaged history run
 
-An entry's bytes are synced before it gets its name. So a torn entry means a disk that lies. A
-missing one means a power cut over a log with `flush=none`: with `flush` nothing behind it was
-answered. Damage inside the log (a flipped bit) destroys commits that were answered, unless a fold
-covers them; `problems` counts them. Repair is a command, and never automatic. It deletes no bytes:
-files put aside are in `__cluster_metadata/_torn/`. If it is killed, it may be run again.
+An entry's bytes are synced before it gets its name. So a torn entry means that the disk did not
+obey an fsync. A missing entry means a power cut after commits with `flush=none`: with flush=fsync
+no commit behind it was acknowledged. Damage inside the log (a flipped bit) destroys acknowledged
+commits, unless a fold covers them; `problems` counts them. Repair is a command, and never
+automatic. It deletes no bytes: files put aside are in `__cluster_metadata/_torn/`. If it is killed,
+it may be run again.
 """
 
 from collections.abc import Iterator
@@ -79,7 +80,7 @@ def repair(files: Files, clock: Clock) -> list[str]:
 
 
 def _is_stillborn(seen: Diagnosis) -> bool:
-    """Whether a torn entry 0 is the only entry: then the log may be made again."""
+    """Whether a torn entry 0 is the only entry: then the log can be created again."""
     return seen.log is None and seen.entries == [0]
 
 

@@ -1,8 +1,8 @@
 """A restored copy of a log dir becomes a log dir of its own.
 
-The copy has the entries of its original, so both would go on under one name. `restore` puts an
-entry that begins another incarnation, and gives the copy a new cluster id. Processes that followed
-the original and then find the copy get an error that says so.
+The copy has the entries of its original, so both would go on as the same log. `restore` puts an
+entry that begins another incarnation, and gives the copy a new cluster id. A process that followed
+the original and then finds the copy gets an error that says so.
 """
 
 import os

@@ -50,10 +50,11 @@ def in_order(rows: pa.Table) -> pa.Table:
 
 
 def merged(tables: Sequence[pa.Table], *, drops_gone: bool) -> pa.Table:
-    """Return the rows that count of several runs' tables, sorted as in a run.
+    """Return the newest row of each key in the tables of several runs, sorted as in a run.
 
-    The newest run comes first in `tables`. A column that one table lacks is null in its rows, and a
-    column that is null in all rows is left out.
+    The newest run comes first in `tables`. With `drops_gone` rows that are `gone` are left out. A
+    column that one table lacks is null in its rows, and a column that is null in all rows is left
+    out.
     """
     tables = [filled(table) for table in tables if table.num_rows]
     if not tables:
@@ -88,7 +89,7 @@ def alive(rows: pa.Table, receipts_before_ms: Mapping[str, int]) -> pa.Table:
 
 
 def chosen(rows: pa.Table, are: pa.ChunkedArray) -> pa.Table:
-    """Return the rows that `are`, uncopied if all are."""
+    """Return the rows where `are` is true; not copied if it is true in all."""
     return rows if pc.all(are).as_py() else rows.filter(are)
 
 
@@ -138,7 +139,7 @@ def _without_replaced(table: pa.Table, newer: Sequence[pa.Table]) -> pa.Table:
 
 
 def _with_values_of(rows: pa.Table, others: Sequence[pa.Table]) -> NDArray[Any]:
-    """Return where rows have a topic, and a path, that one of the others has; null is a value."""
+    """Return the numbers of rows whose topic and path occur in the others; null is a value."""
     found = np.ones(rows.num_rows, np.bool_)
     for name in ("topic_id", "log_path"):
         known = [chunk.unique() for one in others for chunk in _column(one, name).chunks]

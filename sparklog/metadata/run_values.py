@@ -70,7 +70,7 @@ ProducerRows = Mapping[tuple[str, int], pa.Table]
 
 
 def image_of(fold: FoldEdit, rows: pa.Table) -> Image:
-    """Return the image as of the fold's cover from the log dir's rows; topics closed to view."""
+    """Return the image as of the fold's cover from the log dir's rows; no topic is opened."""
     by_kind: dict[str, list[Row]] = {kind: [] for kind in LOG_DIR_KINDS}
     for row in padded(rows, RUN_SCHEMA).to_pylist():
         by_kind[row["kind"]].append(row)
@@ -106,7 +106,7 @@ def image_of(fold: FoldEdit, rows: pa.Table) -> Image:
 def contents(
     topics: Sequence[TopicImage], rows: pa.Table
 ) -> Iterator[tuple[TopicImage, TopicContent]]:
-    """Yield topics that were closed to view, with their contents, in the order of their ids."""
+    """Yield (topic, its content) for topics that are not opened; they are in the order of ids."""
     segments = _Segments(rows, [topic.description.topic_id for topic in topics])
     partitions, receipts = _by_topic(rows, PARTITION), _by_topic(rows, RECEIPT)
     producers = _producers(rows)

@@ -29,11 +29,12 @@ __all__ = ["RUNS", "Runs", "crc32c", "footer", "in_order", "merged", "parquet_of
 
 RUNS: Final = "_runs"
 KEPT_GROUPS: Final = 2
-"""How many row groups are kept while topics are opened: a topic may be in two."""
+"""How many row groups are cached while topics are opened: a topic may be in two."""
 
 MANY: Final = 64
 MANY_ROWS: Final = 10_000
-"""If a call opens more topics, or reads more rows, Arrow's unused memory is released after it."""
+"""If a call opens more topics than MANY, or reads more rows than this, it releases Arrow's unused
+memory at its end."""
 
 
 class Runs:
@@ -45,13 +46,13 @@ class Runs:
         self._reader = lru_cache(64)(self._opened_reader)
 
     def covered(self, fold: FoldEdit) -> Image:
-        """Return the image as of the fold's cover, its topics closed to view."""
+        """Return the image as of the fold's cover; no topic is opened."""
         return image_of(fold, self.newest(fold.runs, None))
 
     def opened(self, fold: FoldEdit, topics: Mapping[str, TopicImage]) -> dict[str, TopicImage]:
-        """Return topics opened that were closed to view: rows of the runs, then waiting edits.
+        """Open topics: read their rows in the runs, and apply their waiting edits.
 
-        Each row group is read once, for any number of topics.
+        Returns them by id. Each row group is read once, for any number of topics.
         """
         opened, count = self._opened(fold, topics)
         if len(topics) > MANY or count > MANY_ROWS:
@@ -61,7 +62,7 @@ class Runs:
     def _opened(
         self, fold: FoldEdit, topics: Mapping[str, TopicImage]
     ) -> tuple[dict[str, TopicImage], int]:
-        """Return topics opened, and how many rows they have."""
+        """Return the opened topics, and how many rows they have."""
         sessions = [_Session(self._reader(run)) for run in reversed(fold.runs)]
         opened: dict[str, TopicImage] = {}
         count = 0
@@ -134,7 +135,7 @@ class _Session:
         return [group.last_topic for group in self._reader.groups if group.last_topic is not None]
 
     def rows_of(self, topics: Sequence[str]) -> pa.Table:
-        """Return the rows of topics, whose ids are given in order."""
+        """Return the rows of these topics; `topics` are ids in ascending order."""
         tables = [self._reader.read([])]
         wanted = strings_of(topics)
         groups = self._reader.topic_groups(topics[0], topics[-1]) if topics else []

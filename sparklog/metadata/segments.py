@@ -3,9 +3,9 @@
     rows    sorted pieces of tables: of runs, and of tails that had become long
     tail    the segments appended since, as entries
 
-Appending copies the short tail, and now and then joins pieces of similar size; so a segment is
-copied O(log n) times. Any other change (a removal, a segment inside the log) makes the partition's
-rows anew, but only when a caller reads them: a produce needs only the log's end.
+Appending copies the short tail, and sometimes joins pieces of similar size, so a segment is copied
+O(log n) times. Any other change (a removal, a segment inside the log) makes the partition's rows
+anew, but only when a caller reads them: a produce needs only the log's end.
 """
 
 from collections.abc import Collection, Mapping, Sequence, Set
@@ -33,7 +33,7 @@ TAIL_MAX: Final = 64
 """A longer tail becomes rows: an entry takes five times the memory of a row."""
 
 CHUNKS_MAX: Final = 8
-"""A table of more chunks is copied into one."""
+"""A table of more chunks is copied into a single chunk."""
 
 WAITING_MAX: Final = 8
 """How many changes wait at most: each keeps the rows before it in memory."""
@@ -284,11 +284,11 @@ class LiveSegments:
         return self if stop == len(self) else LiveSegments.of(self.table, 0, stop)
 
     def find(self, keys: Collection[SegmentKey]) -> list[SegmentEntry]:
-        """Return the segments with these keys, as far as they are there, in offset order."""
+        """Return those segments with these keys that are there, in offset order."""
         return self.at({(key.log_path, key.log_position) for key in keys})
 
     def at(self, places: Set[tuple[str, int]]) -> list[SegmentEntry]:
-        """Return the segments at these paths and positions, as far as they are there, in order."""
+        """Return those segments at these paths and positions that are there, in offset order."""
         found = [one for one in self._tail if (one.log_path, one.log_position) in places]
         if len(found) == len(places) or not self._pieces:
             return found

@@ -1,7 +1,7 @@
 """The columns of a run, and the conversion between rows and values.
 
-A run is one Parquet file of rows of several kinds. Every column but `kind`, `as_of` and `gone` is
-nullable; a row fills the columns of its kind:
+A run is one Parquet file of rows of several kinds. Every column except `kind`, `as_of` and `gone`
+is nullable; a row fills the columns of its kind:
 
     kind       key                                           says
     topic      topic_id                                      name … receipts_before_ms
@@ -353,7 +353,7 @@ def check_columns(table: pa.Table, where: str) -> pa.Table:
 
 
 def padded(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a table with the columns of `schema`; those it lacks are null and take no memory."""
+    """Return a table with the columns of `schema`; a missing one is null and takes no memory."""
     known = set(table.column_names)
     columns = [
         table.column(field.name) if field.name in known else nulls(table.num_rows, field.type)

@@ -1,8 +1,9 @@
 """TopicImage: one topic as of one version.
 
-A topic is *closed to view* until a caller asks for it: its description is known, its partitions are
-not. Edits of it wait, and are applied when the log opens it. Edits of an open topic wait, too,
-until a caller asks for its content. So a follower pays only for the topics that it looks into.
+The log *opens* a topic when a caller asks for it. Until then its description is known, but its
+partitions are not; its edits wait, and are applied when it is opened. Edits of an opened topic
+wait, too, until a caller asks for its content. So a follower pays only for the topics that it
+reads.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -27,14 +28,14 @@ Waiting = tuple[tuple[TopicEdit, Stamp], ...]
 
 
 class Removal(NamedTuple):
-    """Some segments that were removed at one time: among those taken out, and when."""
+    """The segments that were removed at `removed_ms`; they are among those of `taken_out`."""
 
     taken_out: TakenOut
     removed_ms: int | None
 
     @classmethod
     def of(cls, entries: Iterable[SegmentEntry]) -> "Map[SegmentKey, Removal]":
-        """Return the removals of segments that a run has as removed, by key."""
+        """Return the removals of segments whose rows in a run say "removed", by key."""
         by_key: Mapping[SegmentKey, SegmentEntry] = {one.key: one for one in entries}
         taken_out = Later(by_key)
         removals = {ms: cls(taken_out, ms) for ms in {one.removed_ms for one in by_key.values()}}
@@ -49,7 +50,7 @@ class Removal(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopicContent:
-    """The parts of a topic; if the topic is closed to view, only the two times are known.
+    """The parts of a topic; if the topic is not opened, only the two times are known.
 
     Files made before `vacuum_horizon_ms` may be gone. Receipts of requests' keys last used before
     `receipts_before_ms` are forgotten.
@@ -64,15 +65,15 @@ class TopicContent:
 
 NO_CONTENT: Final = TopicContent()
 WAITING_MAX: Final = 64
-"""How many edits of an open topic wait at most: they take more memory than their rows."""
+"""How many edits of an opened topic wait at most: they take more memory than their rows."""
 
 
 class TopicImage:
     """One topic as of one version. `version` is that of the last entry that touched it.
 
-    `is_open` says whether the topic is open to view: partitions, segments and receipts are known.
-    `waiting` are the edits that are not in the content yet; if the topic is closed to view, these
-    are all edits since the fold.
+    `is_open` says whether the topic is opened: partitions, segments and receipts are known.
+    `waiting` are the edits that are not in the content yet; if the topic is not opened, these are
+    all edits since the fold.
     """
 
     def __init__(
@@ -107,10 +108,10 @@ class TopicImage:
 
     @property
     def content(self) -> TopicContent:
-        """The parts of the topic. Raises UsageError while it is closed to view."""
+        """The parts of the topic. Raises UsageError if it is not opened."""
         if not self.is_open:
             name = self.description.name
-            raise UsageError(f"topic {name!r} is closed to view: ask the metadata log to open it")
+            raise UsageError(f"topic {name!r} is not opened: ask the metadata log to open it")
         content, waiting = self._state
         if waiting:
             content = _applied(content, self.description.name, waiting)
@@ -185,12 +186,12 @@ class TopicImage:
         )
 
     def opened(self, content: TopicContent) -> "TopicImage":
-        """Return the topic open to view: `content` as of the fold, with waiting edits applied."""
+        """Return the opened topic: `content` as of the fold, with the waiting edits applied."""
         applied = _applied(content, self.description.name, self.waiting)
         return TopicImage(self.description, self.version, applied)
 
     def without_folded(self, cover: int) -> "TopicImage":
-        """Return a topic that is closed to view without the waiting edits that a fold covers."""
+        """Return a topic that is not opened without the waiting edits that a fold covers."""
         content, waiting = self._state
         rest = tuple(one for one in waiting if one[1].version > cover)
         return TopicImage(self.description, self.version, content, rest, is_open=False)
@@ -201,7 +202,7 @@ def _partition(content: TopicContent, topic: str, partition: int) -> PartitionLo
 
 
 def _applied(content: TopicContent, topic: str, waiting: Waiting) -> TopicContent:
-    """Return the content after edits, one after another; produces in a row are applied together."""
+    """Return the content after edits, one after another; consecutive produces apply together."""
     if len(waiting) == 1 and waiting[0][0].only_appends:
         edit, _ = waiting[0]
         if len(edit.segments) == 1 and not edit.producers:

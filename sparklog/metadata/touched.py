@@ -36,10 +36,10 @@ class LogDirKeys:
 class TopicKeys:
     """Keys of one topic.
 
-    - `segments` are places by partition. True is with those that the edits themselves have added:
-      no older run has a row of them.
-    - `partitions` are touched, and so are those with a touched segment.
-    - `producers` are partitions with ids.
+    - `segments` has places by partition. The value is True for a segment that the edits themselves
+      have added: no older run has a row of it.
+    - `partitions` are those touched in other ways; one with a touched segment is touched, too.
+    - `producers` are pairs of partition and producer id.
     """
 
     segments: dict[int, dict[Place, bool]] = field(default_factory=lambda: defaultdict(dict))
@@ -105,7 +105,7 @@ _OF_TOPICS = frozenset({"operation", "topics"})
 
 
 def keys_of(image: Image) -> TouchedKeys:
-    """Return all keys of an image whose topics are all open to view."""
+    """Return all keys of an image whose topics are all opened."""
     log_dir = LogDirKeys(
         set(image.leases),
         set(image.shared),

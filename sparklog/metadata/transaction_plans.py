@@ -33,11 +33,11 @@ from sparklog.metadata.transactions import (
 INIT: Final = "INIT PRODUCER ID"
 ADD_TO_TRANSACTION: Final = "ADD TO TRANSACTION"
 NOT_AN_ID: Final = ""
-"""In place of a transactional id: none. Clients may not use an empty id."""
+"""Means "no transactional id". Clients may not use an empty id."""
 
 
 class Producer(NamedTuple):
-    """A producer as it names itself: its id and its epoch; NO_ID for one that it does not have."""
+    """A producer as it names itself: its id and its epoch; NO_ID for a missing one."""
 
     producer_id: int = NO_ID
     epoch: int = NO_ID
@@ -232,7 +232,7 @@ def _changed(before: TransactionalId, after: TransactionalId) -> Edit | Done:
 class Ending(NamedTuple):
     """The end of a transaction: its id before and after the end, and the epoch of its markers.
 
-    The id is NOT_AN_ID for a transaction that belongs to none.
+    The id is NOT_AN_ID for a transaction without a transactional id.
     """
 
     before: TransactionalId

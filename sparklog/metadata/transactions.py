@@ -1,9 +1,10 @@
 """Transactional ids: the state of producers' transactions, as the image of a log dir has it.
 
-    TransactionalId      one id: its producer, its epoch, and what its open transaction has touched
+    TransactionalId      one id: producer, epoch, and the partitions, groups and offsets of its
+                         open transaction
     TransactionalIds     all of them, by id and by producer
 
-There is no coordinator with a memory: each step of a transaction is a plan on an image, made by the
+No coordinator keeps state of its own: each step of a transaction is a plan on an image, made by the
 gateway that the client asks (`transaction_plans`). States and their names are those of Kafka's
 TransactionState. There are no Prepare states, because a transaction ends in one entry.
 """
@@ -15,7 +16,7 @@ from typing import Final, NamedTuple
 from immutables import Map
 
 NO_ID: Final = -1
-"""In place of a producer id or an epoch: none."""
+"""Means "no producer id", or "no epoch"."""
 
 EPOCH_MAX: Final = 2**15 - 1
 """The largest epoch. Clients get only smaller ones: an abort by the log dir needs one more."""
@@ -51,10 +52,10 @@ class PendingOffset(NamedTuple):
 class TransactionalId(NamedTuple):
     """A transactional id: its present producer, and its open or its last transaction.
 
-    `last_producer_id` and `last_epoch` are those before the last change of the producer; by them a
-    repeated request gets the same answer. `number` counts the transactions begun. Applying an edit
-    sets `started_ms`, the time of the entry that began the open transaction, and `used_ms`, the
-    time of the entry that changed the id last.
+    `last_producer_id` and `last_epoch` are those before the last change of the producer: with them
+    a repeated request gets the same answer. `number` counts the transactions that have begun.
+    Applying an edit sets `started_ms`, the time of the entry that began the open transaction, and
+    `used_ms`, the time of the entry that changed the id last.
     """
 
     transactional_id: str

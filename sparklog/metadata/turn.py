@@ -1,13 +1,13 @@
 """Committers of one machine take turns, so that they queue up instead of colliding.
 
 A turn is a lock on the directory of the entries; it needs no file of its own. It ends with its
-process, however that ends. A turn only saves work: without it, on a file system without locks or
-behind a holder that hangs, commits only take more tries.
+process, however that ends. A turn only saves work. Without it commits only take more tries: on a
+file system without locks, or while a process that holds the turn hangs.
 
-The processes that wait stand in line: the first holds a lock on the directory above, and only it
-follows the log and tries to take the turn. The others only try to become the first; who does is
-chance. A process that cannot within LINE_PATIENCE_MS does without the line for LINE_REST_MS: the
-first in line may have been stopped.
+The processes that wait form a line: the first holds a lock on the parent directory, and only it
+follows the log and tries to take the turn. The others only try to become the first, in no order. A
+process that does not become the first within LINE_PATIENCE_MS ignores the line for LINE_REST_MS:
+the first in line may have been stopped.
 """
 
 import fcntl
@@ -23,16 +23,17 @@ PATIENCE_MS: Final = 2_000
 LINE_PATIENCE_MS: Final = 100
 LINE_REST_MS: Final = 2_000
 STAY_MS: Final = 10
-"""How long a process that came through the line may take the turn again and again before others.
+"""How long a process that came through the line may take the turn again without the line.
 
-A change of processes takes as long as a commit, and a process follows ten entries at once faster.
+To hand the turn to another process takes as long as a commit. And the other process follows ten
+entries at once faster than one at a time.
 """
 _FIRST_PAUSE_MS = 0.05
 _LONGEST_PAUSE_MS = 1.0
 
 
 class Turn:
-    """The turn for a directory, which stays open, so that its replacement is noticed."""
+    """The turn for a directory. The directory stays open, so that its replacement is noticed."""
 
     def __init__(self, files: Files, directory: str, clock: Clock) -> None:
         self._path = os.path.join(files.uri, directory) if files.is_local else None
@@ -45,8 +46,8 @@ class Turn:
     def taken(self, meanwhile: Callable[[], object] = lambda: None) -> Iterator[bool]:
         """Hold the turn while the block runs; yields whether it was taken.
 
-        `meanwhile` is called again and again while another process holds it and this one is the
-        first in line. A process that waited goes before the others for STAY_MS.
+        `meanwhile` is called again and again while another process holds the turn and this one is
+        the first in line. A process that waited goes before the others for STAY_MS.
         """
         self.hold()
         handle = self._handle

@@ -14,7 +14,7 @@ from sparklog.metadata.tables import KEY_COLUMNS, KEY_NAMES
 
 
 def _key_column(name: str) -> str:
-    """Return the SQL of a key column: null in rows of the kinds that have it as a mere value."""
+    """Return the SQL of a key column: null in rows of kinds whose key does not have it."""
     kinds = ", ".join(f"'{kind}'" for kind, names in KEY_COLUMNS.items() if name in names)
     return f"case when kind in ({kinds}) then {name} end"
 

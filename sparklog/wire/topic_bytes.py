@@ -25,7 +25,7 @@ KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
 """When they are more, all are forgotten."""
 
 Epochs = dict[int, int] | None
-"""The leader epochs that are not 0; None while the topic is closed to view."""
+"""The leader epochs that are not 0; None if the topic is not opened."""
 
 
 class _Kept(NamedTuple):

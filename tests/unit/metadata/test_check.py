@@ -336,5 +336,5 @@ def test_a_newer_level_is_not_committed_to() -> None:
 def test_a_closed_topic_is_not_written_to_blindly() -> None:
     closed = TopicImage(description(), 0, is_open=False)
 
-    with pytest.raises(UsageError, match="closed to view"):
+    with pytest.raises(UsageError, match="is not opened"):
         check(FULL.with_topics({topic_id(0): closed}), of_topic(TopicEdit(segments=[FIRST])))

@@ -563,7 +563,7 @@ class TestFollow:
         log = new_log()
         fold(log)
 
-        with pytest.raises(UsageError, match="closed to view"):
+        with pytest.raises(UsageError, match="is not opened"):
             MetadataLog(log.files, log.clock).commit(producing(segment()))
 
 

@@ -239,7 +239,7 @@ class TestClosedToView:
         return TopicImage(description(), 0, is_open=False)
 
     def test_only_the_description_can_be_asked_for(self) -> None:
-        with pytest.raises(UsageError, match="'t0' is closed to view"):
+        with pytest.raises(UsageError, match="'t0' is not opened"):
             self.closed().partition(0)
 
     def test_horizons_are_known(self) -> None:

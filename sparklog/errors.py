@@ -77,7 +77,7 @@ class SparklogError(Exception):
 
     @property
     def message(self) -> str:
-        """The text: the problem, its place, and what is allowed."""
+        """The text: the problem, its place, and the allowed values."""
         return str(self)
 
 
@@ -228,13 +228,13 @@ class GroupNotEmptyError(UsageError):
 
 
 class CorruptionError(SparklogError):
-    """Bytes on disk that cannot be what a writer wrote."""
+    """Bytes on disk that no writer can have written."""
 
     code = ErrorCode.CORRUPT_MESSAGE
 
 
 class CorruptRecordError(CorruptionError):
-    """A damaged `.log`: what is wrong, and file, position and offset as far as they are known."""
+    """A damaged `.log`: the damage, and its file, position and offset as far as they are known."""
 
     file: str | None
     position: int | None
@@ -271,7 +271,7 @@ class CorruptIndexError(CorruptionError):
 
 
 class CorruptMetadataError(CorruptionError):
-    """A file of `__cluster_metadata` that does not say what it must."""
+    """A file of `__cluster_metadata` that is damaged, missing, or of another log."""
 
 
 class UnsupportedCodecError(CorruptRecordError):

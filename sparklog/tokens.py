@@ -114,8 +114,8 @@ EVERYBODY: Final = Token(
 class Tokens:
     """The tokens of a service, as their file has them now. Without a file all are EVERYBODY.
 
-    Each call checks whether the file has changed, and then reads it again. If that fails, an error
-    is logged, and the tokens stay as they were.
+    Each call reads the file again if it has changed. If that fails, an error is logged, and the
+    tokens stay as they were.
     """
 
     def __init__(self, path: Path | None) -> None:

@@ -33,7 +33,7 @@ REFUSED_CLIENT_CONFIGS = {
     "key.serializer": "cast the column to string or binary",
     "value.serializer": "cast the column to string or binary",
 }
-"""Client configs that the connector refuses (KafkaSourceProvider), and what to do instead."""
+"""Client configs that the connector refuses (KafkaSourceProvider), with the alternatives."""
 
 
 CLIENT_OPTIONS = (*PRODUCE_OPTIONS, ISOLATION_LEVEL)

@@ -57,7 +57,7 @@ KAFKA_KEYS: tuple[ConfigKey, ...] = (
         _STRING,
         "producer",
         one_of(*_CODECS),
-        "The codec of new segments; producer keeps what each produce asks for.",
+        "The codec of new segments; with producer, each produce chooses it.",
     ),
     ConfigKey(
         "compression.gzip.level",

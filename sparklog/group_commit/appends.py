@@ -7,9 +7,9 @@ One group is committed at a time. A request that comes when there was no commit 
 wait. After a group, the next one waits for as many requests as that group had, and for one more of
 each other client whose request came during the commit. It waits no longer than the last commit
 took, and no longer than linger.ms. So clients that send their next request after an answer form one
-group, instead of two that take turns. If a group waited in vain, its clients do not send again:
-then the next group does not wait for the other clients. A request that a client of the group has
-sent ahead does not count: the client sends no further one before it has more records.
+group, instead of two that take turns. If a group waited and still began incomplete, clients do not
+send again: then the next group does not wait for the other clients. A request that a client of the
+group has sent ahead does not count: the client sends no further one before it has more records.
 
 Records of consumer groups, above all offset commits, join a batch that is made only when its group
 begins. If many of them come, a group that has nothing else waits up to GROWING_LINGER_S, so that

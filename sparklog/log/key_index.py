@@ -8,8 +8,8 @@
 
 Little-endian. The hash is XXH64 of the key (record.kernels.key_hash). The next compaction learns
 from it which segments may hold a key that was written again, and reads only those. If two keys have
-one hash, a segment is read in vain; no record is lost, because keys are compared before a record is
-dropped.
+one hash, a segment is read without need; no record is lost, because keys are compared before a
+record is dropped.
 """
 
 from collections.abc import Callable

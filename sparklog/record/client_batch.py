@@ -3,7 +3,7 @@
     one batch          exactly one of magic 2 in Produce 3 and later        ProduceRequest
     its header         base offset 0, sizes, checksum, counts               UnifiedLog, LogValidator
     its records        every one: deltas 0, 1, 2 …, keys, times, fields     LogValidator
-    what is stored     the batch as it came, or with the topic's codec or time
+    the stored batch   as it came, or with the topic's codec or time
 
 Rules and error codes are Kafka's, in Kafka's order. sparklog also refuses a batch that readers
 could not decode later: a header key that is not UTF-8, offset deltas with gaps, a stream that

@@ -11,7 +11,7 @@ Record batch, magic 2 (DefaultRecordBatch):
     | base timestamp  8 | max timestamp   8 | producer id 8 |ep  2| seq 4 | cnt 4 | records
     +-------------------+-------------------+---------------+-----+-------+-------+---------
 
-    len counts what follows it: the batch is 8 + 4 + len bytes. crc is CRC-32C over [21, end).
+    len counts the bytes behind it: the batch has 8 + 4 + len. crc is CRC-32C over [21, end).
     Base offset and leader epoch are outside the crc, so that they can be set in place.
     records: plain, or one compressed stream of all of them (count and deltas stay outside).
 
@@ -21,7 +21,7 @@ Record (DefaultRecord); every number is a zig-zag varint, timestamp delta the on
            | key length, -1 = null | key | value length, -1 = null | value
            | header count | { key length | key (UTF-8) | value length, -1 = null | value } ...
 
-    length counts what follows it.
+    length counts the bytes behind it.
 
 Message set entry, magic 0 and 1 (LegacyRecord, AbstractLegacyRecordBatch):
 
@@ -31,7 +31,7 @@ Message set entry, magic 0 and 1 (LegacyRecord, AbstractLegacyRecordBatch):
     +------------+------+------+--+--+---------------+-------------------+---------------------+
                                       magic 1 only      -1 = null           -1 = null
 
-    size counts what follows it. crc is CRC-32 (IEEE) over [16, end). Magic 0 has no timestamp.
+    size counts the bytes behind it. crc is CRC-32 (IEEE) over [16, end). Magic 0 has no timestamp.
 
 The magic byte is byte 16 in all three formats.
 """

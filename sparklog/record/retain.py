@@ -99,7 +99,7 @@ class _Judged:
 
 
 def retain(data: Buffer, batches: BatchTable, rules: Rules, *, shift: int = 0) -> Retained:
-    """Return what stays of `batches`, whose positions are positions in `data`.
+    """Return the part of `batches` that stays; their positions are positions in `data`.
 
     All batches are of magic 2. `shift` is added to every offset of the answer. Raises
     CorruptRecordError, with position in `data` and base offset, for a damaged record.

@@ -27,7 +27,7 @@ STORES = ("AWS", "GOOGLE", "AZURE")
 
 
 class StorageSetting(NamedTuple):
-    """One setting: delta-rs's name, its type, whether its value is secret, and what it sets."""
+    """One setting: delta-rs's name, its type, whether its value is secret, and its meaning."""
 
     name: str
     type: Literal["string", "boolean", "url", "duration", "integer"]
@@ -244,9 +244,10 @@ def _check_endpoint(options: StorageOptions, name: str) -> None:
     # The value is not shown: it may hold a password, which is one reason to refuse it.
     has_more = (endpoint.path.strip("/") and not may_have_path) or endpoint.query
     if not whole or "@" in endpoint.netloc or has_more:
+        refused = "a user or a query" if may_have_path else "a user, a path or a query"
         raise InvalidOptionError(
             f"{name} is not an address; allowed: http://host:port or https://host:port, "
-            "without a user, a path or a query",
+            f"without {refused}",
             option=name,
         )
     allow_http = f"{name.partition('_')[0]}_ALLOW_HTTP"

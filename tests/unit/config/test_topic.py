@@ -62,7 +62,7 @@ class TestParse:
             TopicConfig.parse({"retention.mss": "1"})
 
     def test_says_where_the_keys_come_from_when_none_is_near(self) -> None:
-        with pytest.raises(InvalidConfigError, match=r"they are Kafka 4\.1's topic configs"):
+        with pytest.raises(InvalidConfigError, match=r"allowed are Kafka 4\.1's topic configs"):
             config_key("zzzzzz")
 
     def test_refuses_a_minimum_lag_above_the_maximum(self) -> None:

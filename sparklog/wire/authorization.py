@@ -1,9 +1,9 @@
-"""Authorization: the scope that a request needs, and the code for a client that does not have it.
+"""Authorization: the scope that a request needs, and the error code for a client without it.
 
 Every handler calls `call.allows(scope, name, resource)` before it acts or answers, with the name
 that the client gave: so a refusal does not show whether a topic exists. The handler answers
 `DENIED[resource]` for this topic, group or id, and serves the others of the request. A request that
-only lists a resource needs `call.sees(name)`, which any scope gives.
+only lists or describes needs `call.sees(name)`: any scope on the resource allows it.
 
     Produce, InitProducerId without an id    WRITE topic (of InitProducerId: any, KIP-679)
     Fetch, ListOffsets, OffsetForLeaderEpoch, DescribeProducers
@@ -18,9 +18,16 @@ only lists a resource needs `call.sees(name)`, which any scope gives.
                                              READ cluster
     AlterUserScramCredentials, ElectLeaders, AlterPartitionReassignments, AlterReplicaLogDirs
                                              ADMIN cluster
-    groups, offsets                          READ group, and READ topic for each topic
-    DeleteGroups, OffsetDelete               ADMIN group
-    transactions                             WRITE transactional id, and WRITE topic
+    FindCoordinator                          sees group, or sees transactional id
+    DescribeGroups, ConsumerGroupDescribe    sees group; ListGroups leaves out groups not seen
+    JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat
+                                             READ group (of the last: sees topic, too)
+    OffsetCommit, OffsetFetch                READ group, and READ topic
+    DeleteGroups                             ADMIN group
+    OffsetDelete                             ADMIN group, and READ topic
+    InitProducerId with an id, AddPartitionsToTxn, AddOffsetsToTxn, TxnOffsetCommit, EndTxn
+                                             WRITE transactional id; for partitions WRITE topic,
+                                             for a group READ group, for its offsets READ topic
     DescribeTransactions, ListTransactions   sees transactional id, sees topic
     WriteTxnMarkers                          ADMIN cluster
     ApiVersions, DescribeCluster, ListPartitionReassignments, Sasl…

@@ -1,6 +1,6 @@
-"""The configs of an instance as those of a broker: its settings, and the defaults of topic configs.
+"""The broker configs of an instance: its settings, and the defaults of topic configs.
 
-They are read-only over the protocol: settings belong to the process, defaults to the release.
+Clients cannot change them: settings belong to the process, defaults to the release.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ NAMES: Final = {
 }
 """Kafka's names of settings. Other settings have Kafka's name with underscores for dots."""
 FIXED: Final = (
-    ("default.replication.factor", "1", ConfigType.INT, "Replication is the storage's."),
+    ("default.replication.factor", "1", ConfigType.INT, "The storage replicates."),
     ("delete.topic.enable", "true", ConfigType.BOOLEAN, "Topics can be deleted."),
     (
         "max.request.partition.size.limit",
@@ -29,7 +29,7 @@ FIXED: Final = (
         "The most partitions in one answer to DescribeTopicPartitions.",
     ),
 )
-"""Configs of a broker that have one value here: name, value, type, documentation."""
+"""Broker configs that have always the same value here: name, value, type, documentation."""
 
 
 def broker_configs(settings: Settings, node_id: int) -> list[Config]:
@@ -69,7 +69,7 @@ def _of_setting(settings: Settings, field: str, node_id: int) -> Config:
 
 
 def _is_secret(value: object) -> bool:
-    """Whether it is pydantic's SecretStr, or SecretBytes."""
+    """Whether a value is pydantic's SecretStr or SecretBytes."""
     return hasattr(value, "get_secret_value")
 
 

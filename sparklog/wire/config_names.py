@@ -1,7 +1,7 @@
 """Configs for DescribeConfigs: Kafka's numbers of sources and types, and its synonyms.
 
-The default of a topic config is a broker config, mostly of another name: the synonym. Synonyms of
-other units (log.roll.hours) are left out, as in Kafka.
+A topic config takes its default from a broker config, its synonym, which mostly has another name.
+Synonyms in other units (log.roll.hours) are left out, as in Kafka.
 """
 
 from collections.abc import Mapping
@@ -70,7 +70,7 @@ _PARTITIONER: Final = "sparklog.partitioner"
 
 
 class Synonym(NamedTuple):
-    """One place where a value may come from; the first of several is the one in force."""
+    """One source of a value; the first synonym of a config is the one in force."""
 
     name: str
     value: str
@@ -125,13 +125,13 @@ def default_of(name: str, key: ConfigKey) -> Config:
 
 
 def check_no_code(values: Mapping[str, object]) -> None:
-    """Refuse topic configs that name code: no client may choose code that a writer runs.
+    """Refuse topic configs that name code: a client must not choose code that a writer runs.
 
     Raises InvalidConfigError.
     """
     given = values.get(_PARTITIONER, DEFAULT)
     if given not in BUILT_IN:
         raise InvalidConfigError(
-            f"{_PARTITIONER}={given!r}: over the protocol it is {', '.join(BUILT_IN)}",
+            f"{_PARTITIONER}={given!r}: allowed over the protocol: {', '.join(BUILT_IN)}",
             key=_PARTITIONER,
         )

@@ -1,8 +1,8 @@
 """One client: frames in, answers out, in the order of its requests.
 
 A request begins when all earlier ones are answered, as in a broker. Produce requests after produce
-requests begin at once, so that pipelined ones share an entry. The gateway stops reading from a
-client that has sent more than may wait, or that does not read its answers, until that changes.
+requests begin at once, so that pipelined ones share an entry. If a client has sent more requests
+than may wait, or does not read its answers, the gateway reads nothing from it until that changes.
 
 Before a client is authenticated it may only ask for versions and authenticate. The gateway closes
 the connection of a client that is idle or slow (`close_overdue`).
@@ -55,11 +55,11 @@ class _Slot:
         self.is_token = is_token
         self._reply: Reply = None
         self.work: asyncio.Future[Any] | None = None
-        """What ends with the answer, unless there is one already."""
+        """The future whose result is the answer; None if the answer is there already."""
         self.take(reply)
 
     def take(self, reply: Reply | Awaitable[Reply] | Later) -> None:
-        """Take the answer, or what ends with it."""
+        """Take the answer, or the future that it comes from."""
         self.work = None
         if isinstance(reply, Later):
             self.work = reply.done
@@ -107,7 +107,7 @@ class Connection(asyncio.BufferedProtocol):
     # ---------------------------------------------------------------------------------- transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Admit the connection, or close it if there are too many."""
         self._transport = transport
         self._sender = Sender(transport, self._gateway.sent, self._go_on)
         peer: Sequence[object] = self._transport.get_extra_info("peername") or ("unknown",)
@@ -166,11 +166,11 @@ class Connection(asyncio.BufferedProtocol):
             self._address = None
 
     def pause_writing(self) -> None:
-        """Begin no further request: the client does not read."""
+        """Begin no further request: the client does not read its answers."""
         self._sender.pause()
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Begin the waiting requests: the client reads its answers again."""
         self._sender.resume()
         self._go_on()
 
@@ -236,7 +236,7 @@ class Connection(asyncio.BufferedProtocol):
             slot.work.add_done_callback(self._answered)
 
     def _make_answer(self, slot: _Slot, later: Later, done: "asyncio.Future[Any]") -> None:
-        """Make the answer of the only request in progress: others do not begin before it."""
+        """Make the answer of the only request in progress: no other begins before its answer."""
         if not self._slots:
             done.exception()  # marked as retrieved: the client has gone
             return
@@ -269,7 +269,7 @@ class Connection(asyncio.BufferedProtocol):
         self._close_when_answered()
 
     def _taken(self, slot: _Slot) -> list[Answer]:
-        """Count a request that is answered; return its answer, nothing if it has none."""
+        """Count a request that is answered; return its answer, [] if it has none (acks=0)."""
         metrics, now = self._gateway.metrics, self._loop.time()
         self._active = now
         self._hold(-slot.size)
@@ -314,7 +314,7 @@ class Connection(asyncio.BufferedProtocol):
             self.cut_off("timeout", why)
 
     def _overdue(self, now: float) -> str | None:
-        """Return the setting whose time is over."""
+        """Return the name of the setting whose time is over; None if none is."""
         settings = self._gateway.settings
         if not self._is_reading:
             self._frame_began = self._frame_began and now
@@ -331,18 +331,18 @@ class Connection(asyncio.BufferedProtocol):
         return None
 
     def _hold(self, count: int) -> None:
-        """Count bytes of this connection's requests: received, or (below 0) done with."""
+        """Count received bytes of this connection's requests; a negative `count` frees bytes."""
         self._held_bytes += count
         self._gateway.limits.add(count)
 
     def _hold_large_frame(self) -> None:
-        """Count the large frame that has begun, if there is room; it is read on then."""
+        """Count the large frame that has begun, if there is room: only then is it read further."""
         if self._frames.large_bytes and not (self._large_bytes or self._gateway.limits.is_full):
             self._large_bytes = self._frames.large_bytes
             self._hold(self._large_bytes)
 
     def _end_fetch(self) -> None:
-        """End the waiting fetch of a client that has gone; no other request is in progress then."""
+        """End the waiting fetch of a client that has gone: no other request runs beside a fetch."""
         slot = self._slots[0] if self._slots else None
         if slot is not None and slot.work is not None and slot.header.api_key == ApiKey.FETCH:
             slot.work.cancel()

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from sparklog.wire.gateway import Gateway
 
 FENCED_MS: Final = 1_000
-"""How long an instance leaves a partition alone that another one has claimed from it."""
+"""How long an instance does not claim a partition again after another instance has claimed it."""
 MS_PER_MINUTE: Final = 60_000
 
 
 def limits_of(settings: Settings) -> GroupLimits:
-    """Return the bounds of groups that an operator has set."""
+    """Return the limits of groups from an operator's settings."""
     return GroupLimits(
         initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
         min_session_timeout_ms=settings.group_min_session_timeout_ms,
@@ -58,7 +58,7 @@ class Coordinators:
         self._shards: dict[int, OwnedShard] = {}
         self._claims: dict[int, asyncio.Task[OwnedShard]] = {}
         self._left_alone: dict[int, int] = {}
-        """Until when a partition is not claimed (CLOCK_BOOTTIME)."""
+        """Until when a partition is not claimed again, in ms of CLOCK_BOOTTIME."""
 
     async def coordinator_of(self, group_id: str) -> Instance:
         """Return the instance that a group belongs to. Creates __consumer_offsets if needed."""
@@ -68,8 +68,8 @@ class Coordinators:
     async def ask(self, request: Request, group_id: str, image: Image | None = None) -> Any:
         """Return the answer to a request for a group.
 
-        `image` is the newest one, if the caller has just looked. Raises NotCoordinatorError,
-        CoordinatorNotAvailableError, and what an append may raise.
+        `image` is the newest image, if the caller has just read it. Raises NotCoordinatorError,
+        CoordinatorNotAvailableError, and the errors of an append.
         """
         image = image or await self._gateway.image()
         topic = await self._topic(image)
@@ -80,9 +80,10 @@ class Coordinators:
     def ask_at_once(
         self, request: Request, group_id: str, image: Image
     ) -> "asyncio.Future[Any] | None":
-        """Return a future of the answer; None if something has to be done for the shard first.
+        """Return a future of the answer; None if the shard must first be claimed or read.
 
-        `image` may be old: a commit's append compares the leader epoch. The future raises as `ask`.
+        `image` may be old: the append of a commit compares the leader epoch. The future raises as
+        `ask`.
         """
         topic = image.names.get(OFFSETS_TOPIC)
         if topic is None:
@@ -126,14 +127,14 @@ class Coordinators:
         return topic
 
     def _at_hand(self, image: Image, topic: TopicDescription, number: int) -> OwnedShard | None:
-        """Return the shard of a partition if an image shows that nothing has to be done for it."""
+        """Return the shard of a partition; None unless it is owned, and up to date in an image."""
         shard, opened = self._shards.get(number), image.topic(topic.topic_id)
         if shard is None or opened is None or not opened.is_open or not self._owns(number):
             return None
         return shard if shard.problem(image) is None else None
 
     async def _owned(self, topic: TopicDescription, number: int) -> OwnedShard:
-        """Return the shard of a partition as the log has it now; claim the partition if needed.
+        """Return the shard of a partition, up to date with the log; claim the partition if needed.
 
         Raises NotCoordinatorError when it belongs to another instance.
         """
@@ -155,14 +156,14 @@ class Coordinators:
             shard.end(problem or NotCoordinatorError("given up"))
 
     async def _follows(self, topic: TopicDescription, shard: OwnedShard, start: int) -> bool:
-        """Let a shard read the records that others have appended from an offset on, if it can."""
+        """Let a shard read others' records from an offset on; return whether it could take them."""
         read = _Records()
         look = partial(load, self._gateway.catalog, topic, shard.partition, read, start)
         end = await self._gateway.lookup(look)
         return shard.follow(start, read.records, end)
 
     async def _claimed(self, topic: TopicDescription, number: int) -> OwnedShard:
-        """Return a shard, claimed and read; concurrent calls share one claim."""
+        """Claim and read a partition; return its shard. Concurrent calls share one claim."""
         task = self._claims.get(number)
         if task is None:
             task = asyncio.ensure_future(self._claim(topic, number))

@@ -1,8 +1,8 @@
-"""Bytes of a connection to frames: a size of four bytes, big endian, and so many bytes.
+"""Cuts the bytes of a connection into frames: a size (4 bytes, big endian), then so many bytes.
 
-Sockets are read into one buffer for all connections of an event loop, because nothing else runs
-between `space` and `received`. A small frame is copied out of it. A frame that is larger than the
-buffer gets memory of its own (`LargeFrames`), and the socket is read into that.
+All connections of an event loop share one read buffer, because nothing else runs between `space`
+and `received`. A small frame is copied out of the buffer. A frame that is larger than the buffer
+gets memory of its own (`LargeFrames`), and the socket is read into that memory.
 """
 
 import struct
@@ -18,9 +18,10 @@ from sparklog.errors import InvalidFrameError
 BUFFER_BYTES: Final = 16 * 1024
 SIZE_BYTES: Final = 4
 REUSED_BYTES: Final = 128 * 1024
-"""The C library gives larger memory back to the system when it is free."""
+"""Smaller memory is not reused here: the C library keeps it, and gives larger memory back to the
+system."""
 FREE_BYTES_MAX: Final = 16 * 1024 * 1024
-"""The most memory that waits for the next large frames."""
+"""The most free memory that is kept for the next large frames."""
 _SIZE: Final = struct.Struct(">i")
 
 
@@ -30,9 +31,9 @@ def new_buffer() -> memoryview:
 
 
 class LargeFrames:
-    """Memory for the large frames of all connections, used again when nobody reads it any more.
+    """Memory for the large frames of all connections; it is reused when no reader has it any more.
 
-    Memory that is fresh from the system costs a large request more time than all checks of its
+    For a large request, fresh memory from the system costs more time than all checks of its
     records. For one event loop; the last reader of a frame may be on any thread.
     """
 
@@ -41,7 +42,7 @@ class LargeFrames:
         self._lock = RLock()
 
     def take(self, size: int) -> memoryview:
-        """Return memory for a frame; what stands in it is of no meaning."""
+        """Return memory for a frame; its content is undefined."""
         if size < REUSED_BYTES:
             return np.empty(size, np.uint8).data
         with self._lock:
@@ -54,7 +55,7 @@ class LargeFrames:
         return frame.data
 
     def let_go(self) -> None:
-        """Forget all memory that nobody uses."""
+        """Free all memory that no frame uses."""
         with self._lock:
             self._free = []
 
@@ -76,7 +77,7 @@ class Frames:
         self._buffer = buffer
         self._large_frames = large
         self._rest = b""
-        """Of a small frame that is not complete."""
+        """The bytes of a small frame that is not complete."""
         self._large: memoryview | None = None
         self._large_filled = 0
 
@@ -87,7 +88,7 @@ class Frames:
 
     @property
     def has_part(self) -> bool:
-        """Whether a frame has begun, and is not complete."""
+        """Whether a part of a frame was received, and not yet all of it."""
         return bool(self._rest) or self._large is not None
 
     @property
@@ -103,7 +104,7 @@ class Frames:
         return self._buffer[len(self._rest) :]
 
     def received(self, count: int) -> list[memoryview]:
-        """Take note of `count` bytes in `space`; return the frames that are complete.
+        """Take `count` bytes that were read into `space`; return the frames that are complete.
 
         Raises InvalidFrameError for a negative size, and for one above `max_bytes`.
         """
@@ -116,7 +117,7 @@ class Frames:
         return self._cut(len(self._rest) + count)
 
     def _cut(self, end: int) -> list[memoryview]:
-        """Take the frames out of the first bytes of the buffer."""
+        """Return the frames in the first `end` bytes of the buffer."""
         found: list[memoryview] = []
         start = 0
         while end - start >= SIZE_BYTES:

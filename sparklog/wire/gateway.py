@@ -96,12 +96,12 @@ class Gateway:
         self._steps = ThreadPoolExecutor(STEPS_AT_ONCE, "transaction")
 
     def start(self) -> None:
-        """Begin to show others that this instance lives."""
+        """Begin the heartbeats, and load the kernels in the background."""
         self._beating = asyncio.ensure_future(self._beat())
         self._loading = asyncio.get_running_loop().run_in_executor(self._lookups, _load_kernels)
 
     async def loaded(self) -> None:
-        """Return when everything is loaded that produce requests need."""
+        """Return when the kernels that produce requests need are loaded."""
         await self._loading
 
     async def _beat(self) -> None:
@@ -111,14 +111,14 @@ class Gateway:
                 self.instances.saw(await loop.run_in_executor(self._heart, self.membership.beat))
             except SparklogError as error:
                 log.warning("no sign of life was given: %s", error)
-            except Exception:  # a bug must not end the signs
+            except Exception:  # a bug must not end the heartbeats
                 log.exception("no sign of life was given")
             await asyncio.sleep(self.membership.rest_ms / 1000)
 
     async def image(self, *topics: TopicDescription) -> Image:
         """Return the newest image with these topics opened.
 
-        Of an object store it may be poll_interval_ms old.
+        If the log dir is in an object store, the image may be poll_interval_ms old.
         """
         image = self.image_at_hand()
         if image is not None and are_open(image, topics):
@@ -133,9 +133,9 @@ class Gateway:
         return image
 
     async def newest_image(self, *topics: TopicDescription) -> Image:
-        """Return the newest image with these topics opened, also of an object store.
+        """Return the newest image with these topics opened; never an old one, as `image` may.
 
-        A topic that is not in it does not exist.
+        A topic that is not in the image does not exist.
         """
         image = self.topics.image_at_hand(is_newest=True)
         if image is None or not are_open(image, topics):
@@ -158,7 +158,7 @@ class Gateway:
         return await asyncio.get_running_loop().run_in_executor(self._lookups, question)
 
     async def administer(self, question: Callable[[], Answer]) -> Answer:
-        """Run a function with `admin`, after all earlier calls."""
+        """Run a function that uses `admin`. Such functions run one after another."""
         return await asyncio.get_running_loop().run_in_executor(self._admin, question)
 
     async def transact(self, step: Callable[[], Answer]) -> Answer:
@@ -185,7 +185,7 @@ class Gateway:
         )
 
     async def create_topic(self, name: str) -> TopicDescription:
-        """Create a topic of num.partitions. Raises as AdminClient.create_topics does."""
+        """Create a topic with num.partitions partitions. Raises as AdminClient.create_topics."""
         count = self.settings.num_partitions
         topics = [NewTopic(name, count)]
         return (await self.administer(lambda: self.admin.create_topics(topics)))[0]
@@ -193,9 +193,9 @@ class Gateway:
     async def close(self) -> None:
         """Finish all accepted requests: commit and answer them.
 
-        The gateway first leaves the brokers, so that clients that look for a leader find other
-        instances. It closes a connection when the client has read its answers, and waits for a
-        client that is slow.
+        The gateway first gives its node id back: clients that look for a leader then find other
+        instances. It closes a connection when the client has read its answers. It waits for slow
+        clients.
         """
         self._beating.cancel()
         loop = asyncio.get_running_loop()
@@ -241,9 +241,9 @@ class Gateway:
 
 
 def _load_kernels() -> None:
-    """Load the kernels of a produce, which takes longer than all other modules.
+    """Load the kernels that produce requests need. It takes longer than all other imports.
 
-    Other requests are answered meanwhile.
+    The gateway answers other requests meanwhile.
     """
     import_module("sparklog.record.client_batch")
 

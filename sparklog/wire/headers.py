@@ -1,9 +1,9 @@
 """The headers of requests and answers.
 
-    request   int16 api key, int16 version, int32 correlation id, nullable string client id;
-              from the API's first flexible version on tagged fields behind it (header v2, else v1)
-    answer    int32 correlation id; tagged fields after it from the first flexible version on,
-              but never for ApiVersions: a client must understand it before versions are known
+    request   int16 api key, int16 version, int32 correlation id, nullable string client id; then
+              (header v2) tagged fields, from the API's first flexible version on
+    answer    int32 correlation id; then tagged fields, from the API's first flexible version on.
+              ApiVersions never has them: the client does not know the versions yet
 
 Header v0, without a client id, belongs to ControlledShutdown alone, which is not served.
 """
@@ -78,7 +78,7 @@ def _text(data: memoryview) -> str:
 
 
 def _behind_tags(frame: memoryview, at: int) -> int:
-    """Return the position behind tagged fields, none of which is known here."""
+    """Return the position behind tagged fields; the fields of a header are not used."""
     count, at = unsigned_varint(frame, at)
     for _ in range(count):
         _, at = unsigned_varint(frame, at)

@@ -1,4 +1,4 @@
-"""Instances: the gateways of a log dir, each a broker to clients; and which one leads a topic."""
+"""Instances: the gateways of a log dir, each of them a broker to clients, and leaders of topics."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -17,7 +17,7 @@ class Instance(NamedTuple):
     endpoints: tuple[Endpoint, ...] = ()
 
     def at(self, listener: str) -> "Instance":
-        """Return it at the address of the listener of this name, if it has one."""
+        """Return the instance at its address of the named listener; unchanged if it has none."""
         for one in self.endpoints:
             if one.name == listener:
                 return self._replace(host=one.host, port=one.port)
@@ -59,7 +59,7 @@ class Instances:
 
 
 def leader_of(name: str, instances: Sequence[Instance]) -> Instance:
-    """Return the instance that rendezvous hashing gives a name: all instances agree.
+    """Return the instance that leads a name, by rendezvous hashing: all instances agree.
 
     When an instance joins or leaves, only names that it leads, or led, change their leader.
     """

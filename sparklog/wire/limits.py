@@ -1,8 +1,8 @@
 """Limits of a gateway's connections: how many there may be, and how many bytes of requests.
 
-A request that is larger than a connection's buffer is read only when there is room. Then it counts
-with its whole size. It may be larger than the room that is left, so that a large request is not
-refused for ever (SimpleMemoryPool).
+A request that is larger than the read buffer is read only when there is room. From then on its
+whole size counts. It may be larger than the room that is left; otherwise a large request might wait
+for ever (SimpleMemoryPool).
 """
 
 from collections import Counter
@@ -12,22 +12,22 @@ from sparklog.wire.settings import Settings
 
 
 class Limits:
-    """What all connections of a gateway share. For the event loop's thread."""
+    """The counts of all connections of a gateway. For the event loop's thread."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._by_address: Counter[str] = Counter()
         self._waiting: dict[Callable[[], None], None] = {}
         self.request_bytes = 0
-        """Of requests that are read, wait, or are in progress."""
+        """The bytes of all requests that are being read, wait, or are in progress."""
 
     @property
     def connections(self) -> int:
-        """How many there are."""
+        """The number of connections."""
         return self._by_address.total()
 
     def admit(self, address: str) -> bool:
-        """Count a connection; False, and nothing counted, when there are too many."""
+        """Count a new connection; return False, and do not count it, if there are too many."""
         settings = self._settings
         if self.connections >= settings.max_connections:
             return False
@@ -49,7 +49,7 @@ class Limits:
         return 0 <= most <= self.request_bytes
 
     def add(self, count: int) -> None:
-        """Count received bytes (below zero: done with); call waiters while there is room."""
+        """Count received bytes; a negative `count` frees bytes, and calls the waiting functions."""
         self.request_bytes += count
         while count < 0 and self._waiting and not self.is_full:
             go_on = next(iter(self._waiting))
@@ -57,5 +57,5 @@ class Limits:
             go_on()
 
     def wait(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` when there is room again: once, however often it was asked for."""
+        """Call `go_on` once when there is room again, however often `wait` was called with it."""
         self._waiting[go_on] = None

@@ -25,8 +25,8 @@ class Bound(NamedTuple):
 def bind(settings: Settings) -> list[Bound]:
     """Bind all addresses.
 
-    Raises InvalidOptionError for one that cannot be understood, that needs tokens or a certificate,
-    and OSError for one that is taken.
+    Raises InvalidOptionError for an address that cannot be parsed, or that needs tokens or a
+    certificate, and OSError for an address that is taken.
     """
     if settings.advertise and len(settings.advertise) != len(settings.listen):
         raise InvalidOptionError(
@@ -65,7 +65,11 @@ def _bound(settings: Settings, text: str, told: str | None, names: Counter[str])
 
 
 def _shared(settings: Settings, text: str, first: Listener) -> Bound:
-    """Return the bootstrap listener: it has the first listener's name and leads to its kind."""
+    """Return the bootstrap listener, whose port all processes share.
+
+    It has the name of the first listener, so its clients get the addresses of the first listeners
+    of all instances.
+    """
     host, port = address(text, "bootstrap")
     check_listening(host, settings.tokens_file)
     bound = bound_to(host, port, is_shared=True)
@@ -110,7 +114,7 @@ def joined(host: str, port: int) -> str:
 
 
 def endpoints_of(listeners: Sequence[Listener]) -> tuple[Endpoint, ...]:
-    """Return the endpoints of listeners for clients, each name once."""
+    """Return the endpoints that clients get: one for each name, of the first such listener."""
     found = {one.name: one for one in reversed(listeners)}
     return tuple(
         Endpoint(name, found[name].advertised_host, found[name].advertised_port)
@@ -119,7 +123,10 @@ def endpoints_of(listeners: Sequence[Listener]) -> tuple[Endpoint, ...]:
 
 
 def tls_of(settings: Settings) -> ssl.SSLContext | None:
-    """Return the context of TLS listeners, None without one. Raises InvalidOptionError."""
+    """Return the context of TLS listeners; None if there is no certificate.
+
+    Raises InvalidOptionError.
+    """
     if settings.ssl_certificate_file is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -1,8 +1,9 @@
-"""Membership: a gateway joins the brokers of its log dir, shows that it lives, and leaves.
+"""Membership: a gateway registers as a broker of its log dir, shows that it lives, and leaves.
 
 Joining, leaving and being declared dead are edits. A sign of life is no edit: every gateway
-overwrites a small file of its own. The others look whether this file changes, and measure time by a
-clock that counts from their machine's start: clocks of two machines are never compared.
+overwrites a small file of its own. The others check whether this file changes, and measure time by
+a clock that counts from the start of their machine. So the clocks of two machines are never
+compared.
 
     node id     the given one; else that of a broker with the same addresses, which is this gateway
                 before a crash; else the smallest free one
@@ -150,7 +151,7 @@ def _node_id(image: Image, endpoints: tuple[Endpoint, ...]) -> int:
 
 
 def left(membership: Membership) -> None:
-    """Leave; log a failing storage: the other gateways will see that this one is gone."""
+    """Leave; only log an error: the other gateways will see that this one is gone."""
     try:
         membership.leave()
     except SparklogError as error:

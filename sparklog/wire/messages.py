@@ -2,11 +2,11 @@
 
     parse     checks the sizes in a request, cuts unknown tagged fields out (KIP-482), and lets
               kio read the rest
-    encode    the fields of an answer, as a mapping, in the order and types of kio's class
+    encode    writes an answer, given as a mapping, in the order and with the types of kio's class
 
-A mapping may have fields that the version does not have, and may leave out fields whose value is
-the default or zero: so a handler returns all its fields, whatever the version. Times are
-milliseconds, error codes and durations numbers; None is null.
+A mapping may have fields that the version does not have, and may lack fields whose value is the
+default or zero. So a handler returns the same fields for every version. Times and durations are
+milliseconds, error codes are numbers, None is null.
 """
 
 import struct
@@ -41,14 +41,14 @@ _FIXED_BYTES: Final = {
     "datetime_i64": 8,
 }
 _SIZE_BYTES: Final = {"string": 2, "bytes": 4, "records": 4}
-"""Of the size before a value, where a version is not flexible."""
+"""Bytes of the size in front of a value, in versions that are not flexible."""
 _SIZES: Final = {2: struct.Struct(">h"), 4: struct.Struct(">i")}
 _NO_UUID: Final = bytes(16)
 NO_TIME: Final = -1
 
 
 class _Part(NamedTuple):
-    """One field of a schema. `layout` is that of a struct, or of the structs in an array."""
+    """One field of a schema. `layout` is the layout of a struct, or of the structs in an array."""
 
     name: str
     kind: str
@@ -58,21 +58,21 @@ class _Part(NamedTuple):
     tag: int | None
     default: Any
     least_bytes: int
-    """The fewest bytes that a value takes; of an array, one of its items."""
+    """The fewest bytes of a value; for an array, of one item."""
 
 
 class _Layout(NamedTuple):
-    """The fields of a struct: those that are always there, and the tagged ones by tag."""
+    """The fields of a struct: `plain` ones, which are always there, and `tagged` ones by tag."""
 
     is_flexible: bool
     plain: tuple[_Part, ...]
     tagged: Mapping[int, _Part]
     steps: "tuple[int | _Part, ...]"
-    """The plain parts; neighbours of fixed sizes are one number of bytes."""
+    """The plain parts in order; neighbours of fixed size are replaced by their number of bytes."""
 
     @property
     def fixed_bytes(self) -> int | None:
-        """The bytes before the tagged fields, where they are always as many."""
+        """The number of bytes before the tagged fields; None if it varies, or without such."""
         is_fixed = self.is_flexible and len(self.steps) == 1
         return self.steps[0] if is_fixed and isinstance(self.steps[0], int) else None
 
@@ -219,9 +219,9 @@ def _write_value(writer: Writer, part: _Part, value: Any) -> None:
 
 
 def _checked(layout: _Layout, frame: memoryview, at: int) -> tuple[memoryview, int]:
-    """Return the frame and the place of a body whose sizes are true, without unknown tagged fields.
+    """Check a body's sizes; return a frame without unknown tagged fields, and its body's position.
 
-    kio allocates as many items as an array claims to have, so its size must be checked before.
+    kio allocates as many items as an array claims to have, so sizes must be checked before.
     Raises InvalidRequestError.
     """
     walk = _Walk(frame, at)
@@ -239,7 +239,7 @@ def _checked(layout: _Layout, frame: memoryview, at: int) -> tuple[memoryview, i
 
 
 class _Walk:
-    """Goes over a body. `cuts` are the spans to leave out, each with the bytes to have instead."""
+    """Walks over a body. `cuts` are the spans to replace: start, end, and the new bytes."""
 
     def __init__(self, data: memoryview, at: int) -> None:
         self._data = data
@@ -247,7 +247,7 @@ class _Walk:
         self.cuts: list[tuple[int, int, bytes]] = []
 
     def struct(self, layout: _Layout) -> None:
-        """Go over a struct."""
+        """Walk over a struct."""
         for step in layout.steps:
             if isinstance(step, int):
                 self._skip(step)
@@ -297,7 +297,7 @@ class _Walk:
             self._skip(_FIXED_BYTES[part.kind])
 
     def _size(self, size_bytes: int, is_flexible: bool) -> int:
-        """Return a size; that of null is negative."""
+        """Return a size; null has a negative one."""
         if is_flexible:
             return self._varint() - 1
         self._at += size_bytes
@@ -334,7 +334,7 @@ class _Walk:
 
 
 def _steps(plain: Sequence[_Part]) -> tuple[int | _Part, ...]:
-    """Return the parts of a struct; runs of fixed sizes are one number of bytes."""
+    """Return the parts of a struct; a run of parts of fixed size becomes its number of bytes."""
     steps: list[int | _Part] = []
     for part in plain:
         is_fixed = part.kind in _FIXED_BYTES and not part.is_array

@@ -4,7 +4,7 @@
                      └──▶ records ──▶ AppendCommit ──▶ with the leader epoch of the claim
 
 Records that wait for the same commit are one batch, as in a broker's coordinator
-(`group.coordinator.append.linger.ms`), because each batch is checked and laid out by itself.
+(`group.coordinator.append.linger.ms`): every batch has a cost of its own.
 An append that does not land ends the ownership: waiting requests are answered with an error, and
 the groups are read from the log again.
 """
@@ -74,7 +74,7 @@ class OwnedShard:
     ) -> None:
         """`shard` holds the records of the claimed partition.
 
-        `on_end` is called when the ownership ends, before the answers.
+        `on_end` is called when the ownership ends, before the waiting requests get the error.
         """
         self.partition = claimed.partition
         self._on_end = on_end
@@ -89,7 +89,7 @@ class OwnedShard:
         self._in_flight: deque[_Batch] = deque()
         """The batches that are not durable yet."""
         self._growing: _Batch | None = None
-        """The last one of them, while its group has not begun."""
+        """The last of them, as long as records may still join it."""
         most_bytes = TopicConfig.parse(claimed.topic.configs).max_message_bytes
         self._batch_bytes_max = min(most_bytes, BATCH_BYTES_MAX)
         shard.loaded(self._now())
@@ -107,10 +107,10 @@ class OwnedShard:
         return token
 
     def problem(self, image: Image) -> SparklogError | None:
-        """Return why the shard differs from the partition in an image; None when it does not.
+        """Return an error if the shard differs from the partition in an image; else None.
 
-        Another process has claimed the partition, or has appended to it, or the topic is gone. The
-        image has the topic opened.
+        It differs if another process has claimed the partition or has appended to it, and if the
+        topic is gone. The image has the topic opened.
         """
         topic = image.topic(self._topic.topic_id)
         if topic is None or topic.closed_ms is not None:
@@ -123,7 +123,7 @@ class OwnedShard:
         return None
 
     def follows_from(self, image: Image) -> int | None:
-        """Return the offset from which the shard has to read others' records; None for none.
+        """Return the offset from which the shard must read others' records; None if there are none.
 
         The image has the topic opened.
         """
@@ -135,10 +135,10 @@ class OwnedShard:
         return self._end_offset if is_own and log.log_end_offset > self._end_offset else None
 
     def follow(self, start: int, records: Sequence[Record], end: int) -> bool:
-        """Take the offsets that others have committed, for instance with ended transactions.
+        """Take offsets that other processes have committed, for instance by ending a transaction.
 
-        Returns False for records that are no offsets. A shard that has moved on from `start` stays
-        as it is.
+        Returns False if a record is no committed offset. If the shard's end is no longer `start`,
+        nothing changes.
         """
         if not all(is_offset(one.key) for one in records):
             return False
@@ -158,7 +158,7 @@ class OwnedShard:
         self._set_timer()
 
     def _append(self, records: list[Record], answers: Answers) -> None:
-        """Append records with those that wait for their commit already, or as the next batch."""
+        """Add records to the batch that waits for its commit, or begin the next batch."""
         size = len(records) * RECORD_OVERHEAD_BYTES
         for key, value in records:
             size += len(key) + len(value or b"")
@@ -175,7 +175,7 @@ class OwnedShard:
         done.add_done_callback(self._landed)
 
     def _made(self, batch: _Batch) -> Append:
-        """Return a batch as it is appended; it grows no more."""
+        """Return a batch to append; no record joins it any more."""
         if self._growing is batch:
             self._growing = None
         data = batch_of(batch.records, self._clock.now_ms())

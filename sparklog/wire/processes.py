@@ -1,8 +1,8 @@
 """Processes: several instances on one machine, as `--processes` asks for.
 
-Each instance has numbers (ports, node id, side port) that are one higher than those of the previous
-instance. Processes that are killed are started again, one after another, each after a second: one
-that is killed at once each time must not take a core. A process that ends with an error ends all.
+The ports, the node id and the side port of each instance are one higher than those of the previous
+instance. A process that is killed is started again after a second; so a process that is killed
+again at once does not keep a core busy. If a process ends with an error, all others are ended, too.
 """
 
 import multiprocessing
@@ -62,7 +62,7 @@ def _higher(address: str, number: int) -> str:
 class Processes:
     """The processes of all instances.
 
-    `start` starts a process with settings; `rest` waits for so many seconds.
+    `start` starts a process with these settings; `rest` waits for a number of seconds.
     """
 
     def __init__(
@@ -74,13 +74,16 @@ class Processes:
         self._is_ending = False
 
     def end(self, *_: Any) -> None:
-        """End all. A signal handler may call it at any time."""
+        """End all processes. A signal handler may call it at any time."""
         self._is_ending = True
         for one in self._running.values():
             one.terminate()
 
     def run(self) -> int:
-        """Start all; return when all have ended: 0, or the exit code of the first that failed."""
+        """Start all processes, and wait until all have ended.
+
+        Returns 0, or the exit code of the first process that failed.
+        """
         for number in range(len(self._settings)):
             if not self._is_ending:
                 self._begin(number)
@@ -108,7 +111,7 @@ class Processes:
 
 
 def serve_all(settings: Settings, serve: Callable[[Settings], None]) -> int:
-    """Serve in processes of their own until a signal; return the exit code."""
+    """Serve each instance in its own process until a signal; return the exit code (`run`)."""
     spawn: Final = multiprocessing.get_context("spawn")
 
     def start(one: Settings) -> Process:

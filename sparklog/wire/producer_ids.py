@@ -1,4 +1,4 @@
-"""Producer ids, each given once: an instance takes them from the metadata log a block at a time."""
+"""Producer ids, each given once: an instance takes blocks of them from the metadata log."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ from sparklog.metadata.edit import Edit
 from sparklog.metadata.image import Image
 
 RANDOM_BYTES: Final = 5
-"""The first block of a log dir begins at one of 2^40 places."""
+"""The first block of a log dir begins at a random one of 2^40 ids."""
 
 Block = Callable[[], range]
 """Takes a block; it may wait for a commit."""

@@ -1,6 +1,7 @@
 """Reader: the body of a request, field by field, in the two encodings of `Writer`.
 
-For requests that come often: to make kio's object of one takes longer than all other work on it.
+It is for requests that come often: parsing one into kio's object takes longer than all other work
+on it.
 """
 
 import struct

@@ -3,7 +3,7 @@
     PLAIN                   the user is a token's name, the password the token (`sparklog.tokens`)
     SCRAM-SHA-256, -512     users of the log dir (`sparklog users`), with the token file's grants
 
-An exchange follows its mechanism. The handlers decide when a client may choose a mechanism.
+An exchange is one authentication by a mechanism. The handlers decide when a client may begin one.
 """
 
 import os
@@ -21,16 +21,16 @@ PLAIN: Final = "PLAIN"
 MECHANISMS: Final[Sequence[str]] = (PLAIN, *SCRAM_MECHANISMS)
 _PLAIN_PARTS: Final = 3
 _SECRET: Final = os.urandom(32)
-"""A secret of this process, from which the salts of users that do not exist are made."""
+"""A secret of this process. The salts of unknown users are made from it."""
 
 
 class Exchange(Protocol):
     """An authentication in progress."""
 
     def step(self, message: bytes, image: Image) -> tuple[bytes, Principal | None]:
-        """Return the answer to a message, and the principal when it is the last one.
+        """Return the answer to a message, and the principal after the last message, else None.
 
-        Raises SaslAuthenticationError: the exchange is over.
+        Raises SaslAuthenticationError: the exchange has failed and is over.
         """
         ...
 
@@ -42,7 +42,7 @@ class _Plain:
         self._tokens = tokens
 
     def step(self, message: bytes, image: Image) -> tuple[bytes, Principal | None]:  # noqa: ARG002 - Exchange's
-        """Return nothing and the token."""
+        """Return an empty answer, and the token as the principal."""
         parts = message.split(b"\0")
         if len(parts) != _PLAIN_PARTS:
             raise SaslAuthenticationError("a message that is not PLAIN's")
@@ -62,7 +62,7 @@ class _Scram:
         self._exchange: ScramExchange | None = None
 
     def step(self, message: bytes, image: Image) -> tuple[bytes, Principal | None]:
-        """Return the answer to a message, with the second one the user."""
+        """Return the answer to a message, and the user after the second message, else None."""
         if self._exchange is None:
             mechanism = self._mechanism
             self._exchange = ScramExchange(
@@ -77,6 +77,6 @@ class _Scram:
 
 
 def exchange(mechanism: str, tokens: Tokens) -> Exchange:
-    """Return a new exchange of a mechanism that there is."""
+    """Return a new exchange; `mechanism` is one of MECHANISMS."""
     makers: dict[str, Callable[[], Exchange]] = {PLAIN: lambda: _Plain(tokens)}
     return makers.get(mechanism, lambda: _Scram(tokens, mechanism))()

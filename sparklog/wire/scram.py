@@ -5,8 +5,8 @@
     client   c=biws,r=<nonce + more>,p=<proof>
     server   v=<signature>
 
-The server knows no password: `credential` keeps a salted key (ScramFormatter). A user that does not
-exist gets a salt, too, and fails only with the proof: so the answers do not show which users exist.
+The server knows no password: a `credential` has keys of the salted password (ScramFormatter). An
+unknown user gets a salt, too, and fails only after the proof. So no answer shows which users exist.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ _FINAL: Final = re.compile(r"(c=([^,]*),r=([^,]+)),p=([A-Za-z0-9+/=]+)")
 
 
 def credential(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
-    """Return the keys that a server stores of a salted password."""
+    """Return the keys that a server stores instead of a salted password."""
     kind = HASHES[mechanism]
     client_key = hmac.digest(salted, b"Client Key", kind)
     stored_key = hashlib.new(kind, client_key).digest()
@@ -57,7 +57,7 @@ class _Begin(NamedTuple):
 
 
 class ScramExchange:
-    """One authentication. `nonce` is random and new, `secret` the server's own."""
+    """One authentication. `nonce` is random and new, `secret` is only known to the server."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class ScramExchange:
         return answer.encode()
 
     def _made_up(self, user: str) -> ScramCredential:
-        """Return a credential for a user that does not exist: no password fits it."""
+        """Return a credential for an unknown user: no password fits it."""
         salt = hmac.digest(self._secret, user.encode(), "sha256")[:SALT_BYTES]
         return ScramCredential(salt, b"", b"", ITERATIONS)
 

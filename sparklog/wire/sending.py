@@ -1,12 +1,12 @@
-"""Answers to the socket: pieces in their order, as fast as the client takes them.
+"""Sends answers to the socket: their pieces in order, as fast as the client takes them.
 
-    bytes, views                     sent as they lie, several with one call; small ones joined
+    bytes, views                     sent without a copy, several with one call; small ones joined
     ranges of files, 64 KiB or more  os.sendfile: the kernel sends its pages without a copy
     smaller ranges                   read when it is their turn, several for one call
 
 The sender writes to a duplicate of the transport's descriptor, because uvloop has no sendfile.
-Under TLS it writes to the transport, which encrypts, so ranges are read first. Ranges that the
-client has not read yet wait as ranges, not as bytes.
+Under TLS it writes to the transport, which encrypts, so it must read the ranges. A range that the
+client has not taken yet waits as a range and takes no memory.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ Answer = tuple[bytes, Sequence[Piece]]
 SENDFILE_BYTES: Final = 64 * 1024
 """A smaller range is read: one call for several pieces is faster than one each."""
 WRITE_BYTES: Final = 64 * 1024
-"""So much is read at once, and is held for a client that takes nothing."""
+"""The most bytes that are read at once: so many are in memory for a client that takes nothing."""
 SMALL_BYTES: Final = 4096
 """A smaller answer in one piece is joined with its header, and sent with one plain call."""
 TURN_BYTES: Final = 4 * 1024 * 1024
-"""So much is sent before others have their turn."""
+"""The most bytes that are sent before other connections have their turn."""
 BUFFERS_MAX: Final = 256
 """Buffers of one call; the system takes 1,024."""
 
@@ -59,7 +59,7 @@ class Sender:
         self._resumed = resumed
         self._pieces: deque[Piece] = deque()
         self._rest: Piece | None = None
-        """Of a range that is being sent by sendfile: however small, it is sent so, too."""
+        """The rest of a range that sendfile has begun to send: sendfile also sends the rest."""
         self._is_blocked = False
         self._is_closing = False
         self._taken = 0
@@ -85,7 +85,7 @@ class Sender:
         return self._stuck[1]
 
     def send(self, *answers: Answer) -> None:
-        """Send answers, one behind another."""
+        """Send answers, one after another."""
         for header, pieces in answers:
             size = len(header) + sum(map(len, pieces))
             head = _SIZE.pack(size) + header
@@ -107,7 +107,7 @@ class Sender:
         self._go_on()
 
     def close_when_sent(self) -> None:
-        """Close the connection behind everything that was sent."""
+        """Close the connection when everything is sent."""
         self._is_closing = True
         if not self.is_paused:
             self._transport.close()
@@ -160,7 +160,7 @@ class Sender:
             self._resumed()
 
     def _send_some(self, own: socket.socket) -> int:
-        """Send as much of the first pieces as the socket takes; return how many bytes."""
+        """Send as much of the first pieces as the socket takes; return the number of bytes."""
         first = self._pieces[0]
         if len(self._pieces) == 1 and isinstance(first, bytes):
             count = own.send(first)
@@ -180,7 +180,7 @@ class Sender:
         return self._drop(count)
 
     def _fronts(self) -> list[memoryview]:
-        """Return the first WRITE_BYTES as memory, up to a range that is sent otherwise."""
+        """Return the first WRITE_BYTES as memory, up to a range that sendfile sends."""
         buffers: list[memoryview] = []
         room = WRITE_BYTES
         for piece in self._pieces:
@@ -192,7 +192,7 @@ class Sender:
         return buffers
 
     def _drop(self, count: int) -> int:
-        """Take the first bytes away; return how many."""
+        """Drop the first `count` bytes; return `count`."""
         left = count
         while left:
             first = self._pieces.popleft()

@@ -32,10 +32,12 @@ BACKLOG: Final = 512
 SWEEP_S: Final = 1.0
 """How often slow and idle connections are looked for."""
 SWITCH_INTERVAL_S: Final = 0.0001
-"""How long a thread that merges or folds runs before another may: a commit gives Python's lock up
-thirty times, and would wait Python's 5 ms each time to have it back."""
+"""How long a background thread (a merge, a fold) keeps the GIL before another thread may take it. A
+commit releases the GIL about thirty times; by Python's default it would wait up to 5 ms each time
+to get it back."""
 LET_GO_SWEEPS: Final = 60
-"""After this many sweeps all files that are kept open are closed: some may have been deleted."""
+"""After this many sweeps the gateway closes all files that it keeps open: some may have been
+deleted."""
 log: Final = logging.getLogger("sparklog.gateway")
 
 
@@ -67,7 +69,7 @@ class Server:
 
     @property
     def side_port(self) -> int | None:
-        """The port of /metrics and /ready; None when they are not answered."""
+        """The port of /metrics and /ready; None without `metrics_listen`."""
         return None if self._side is None else int(self._side.getsockname()[1])
 
     async def start(self) -> None:
@@ -92,7 +94,7 @@ class Server:
         self.gateway.start()
 
     def _tell_addresses(self) -> None:
-        """Log each address that connections are accepted at; port 0 was any free one."""
+        """Log the address of each listener, with the port that was chosen for port 0."""
         node_id = self.gateway.instances.own.node_id
         for one in self.listeners:
             log.info(
@@ -118,8 +120,8 @@ class Server:
     async def close(self) -> None:
         """Finish all accepted requests: commit and answer them.
 
-        They have shutdown_timeout_ms for it; then their connections are closed. A second call does
-        nothing.
+        Connections whose requests take longer than shutdown_timeout_ms are closed without answers.
+        A second call does nothing.
         """
         if self._is_closed:
             return
@@ -160,11 +162,12 @@ async def _serve(settings: Settings) -> None:
 
 
 def serve(settings: Settings) -> None:
-    """Serve until a signal; several instances get a process each.
+    """Serve until SIGTERM or SIGINT; with several `processes`, each instance has its own process.
 
-    Raises as `Server`; SystemExit when one of several processes failed.
+    Raises as `Server`. With several processes it ends with SystemExit, with the exit code of the
+    first process that failed, or 0.
     """
-    # By default obstore starts a thread for each core; to wake them takes longer than their work.
+    # By default obstore starts a thread for each core; waking them takes longer than their work.
     os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     spare_memory()

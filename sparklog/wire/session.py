@@ -33,10 +33,10 @@ class Session:
         self.produced: asyncio.Future[Any] | None = None
         """A produce request that still looks up its topics; later ones wait for it."""
         self.commit_form: CommitForm | None = None
-        """The form of its last commit of offsets, if there is one."""
+        """The form of its last commit of offsets; None if there is none."""
         self.exchange: Exchange | None = None
         """The authentication in progress."""
         self.has_raw_tokens = False
-        """Whether SASL messages come without headers, after a handshake of version 0."""
+        """Whether SASL messages come without headers: so after a handshake of version 0."""
         self.is_refused = False
         """Whether the authentication failed: the connection closes after the last answer."""

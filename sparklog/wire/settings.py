@@ -42,15 +42,15 @@ class Settings(BaseSettings):
     advertise: Texts = ()
     """The address that clients get instead, HOST:PORT, one for each `listen`."""
     node_id: Annotated[int, Field(ge=0)] | None = None
-    """The broker's node.id; by default the smallest free one, after a crash that of this
-    address.
+    """The broker's node.id; by default the smallest free one, or, after a crash, the one that
+    had these addresses.
     """
     rack: str | None = None
     """The broker.rack of this instance."""
     processes: Positive = 1
     """How many instances to start, on consecutive ports and with consecutive node ids."""
     bootstrap: str | None = None
-    """An address at which all processes listen, HOST:PORT: each tells clients all addresses."""
+    """An address at which all processes listen, HOST:PORT, for clients' bootstrap.servers."""
     metrics_listen: str | None = None
     """The address of GET /metrics and /ready, HOST:PORT; by default there is none."""
 
@@ -77,7 +77,7 @@ class Settings(BaseSettings):
     offsets_retention_check_interval_ms: Positive = 600_000
     """How often the gateway looks for expired offsets (offsets.retention.check.interval.ms)."""
     offset_metadata_max_bytes: Positive = 4_096
-    """Characters of metadata that a committed offset may have (offset.metadata.max.bytes)."""
+    """The most characters of metadata of a committed offset (offset.metadata.max.bytes)."""
     group_initial_rebalance_delay_ms: Annotated[int, Field(ge=0)] = 3_000
     """How long an empty group waits for members (group.initial.rebalance.delay.ms)."""
     group_min_session_timeout_ms: Positive = 6_000
@@ -85,13 +85,13 @@ class Settings(BaseSettings):
     group_max_session_timeout_ms: Positive = 1_800_000
     """The largest session timeout of a member (group.max.session.timeout.ms)."""
     group_max_size: Positive = 2**31 - 1
-    """Members of a group (group.max.size)."""
+    """The most members of a group (group.max.size)."""
     group_consumer_session_timeout_ms: Positive = 45_000
     """How long a member of a consumer group may be silent (group.consumer.session.timeout.ms)."""
     group_consumer_heartbeat_interval_ms: Positive = 5_000
     """How often a member sends a heartbeat (group.consumer.heartbeat.interval.ms)."""
     group_consumer_max_size: Positive = 2**31 - 1
-    """Members of a consumer group (group.consumer.max.size)."""
+    """The most members of a consumer group (group.consumer.max.size)."""
 
     transaction_max_timeout_ms: Positive = 900_000
     """The largest timeout a transaction may have (transaction.max.timeout.ms)."""
@@ -103,23 +103,31 @@ class Settings(BaseSettings):
     """How long an unused transactional id is kept (transactional.id.expiration.ms)."""
 
     socket_request_max_bytes: Positive = 100 * MIB
-    """Bytes of one request; a larger one closes the connection (socket.request.max.bytes)."""
+    """The most bytes of one request; a larger one closes the connection
+    (socket.request.max.bytes).
+    """
     sasl_server_max_receive_size: Positive = 512 * 1024
-    """Bytes of one request before a client is authenticated (sasl.server.max.receive.size)."""
+    """The most bytes of a request of a client that is not authenticated yet
+    (sasl.server.max.receive.size).
+    """
     queued_max_request_bytes: Annotated[int, Field(ge=-1)] = -1
-    """Bytes of requests in progress above which no further one is read
-    (queued.max.request.bytes).
+    """The most bytes of all requests in progress; above it no further request is read, -1 is no
+    limit (queued.max.request.bytes).
     """
     max_pending_bytes: Positive = 256 * MIB
-    """Bytes of records that wait for their commit, above which no further request is read."""
+    """The most bytes of records that wait for their commit; above it no further produce request
+    is begun.
+    """
     max_connections: Annotated[int, Field(ge=0)] = INT_MAX
-    """Connections in all (max.connections)."""
+    """The most connections (max.connections)."""
     max_connections_per_ip: Annotated[int, Field(ge=0)] = INT_MAX
-    """Connections of one address (max.connections.per.ip)."""
+    """The most connections of one address (max.connections.per.ip)."""
     connections_max_idle_ms: Positive = 600_000
     """How long a connection may stay without a request (connections.max.idle.ms)."""
     connection_failed_authentication_delay_ms: Annotated[int, Field(ge=0)] = 100
-    """The delay of a failed authentication (connection.failed.authentication.delay.ms)."""
+    """The delay before a failed authentication is answered
+    (connection.failed.authentication.delay.ms).
+    """
     authentication_timeout_ms: Positive = 10_000
     """How long a connection may be open before it is authenticated."""
     receive_timeout_ms: Positive = 60_000

@@ -1,6 +1,6 @@
 """The side port: /metrics and /metrics/kafka for Prometheus, /ready for operators.
 
-It is a minimal HTTP server: it looks at a request's first line alone, and closes the connection
+It is a minimal HTTP server: it reads only the first line of a request, and closes the connection
 after the answer.
 """
 
@@ -18,7 +18,10 @@ log: Final = logging.getLogger("sparklog.gateway")
 
 
 class SidePort(asyncio.Protocol):
-    """One connection. Two functions return texts, the last one whether clients are served."""
+    """One connection.
+
+    `metrics` and `kafka_metrics` return the texts, `is_ready` whether the gateway serves clients.
+    """
 
     def __init__(
         self,
@@ -41,7 +44,7 @@ class SidePort(asyncio.Protocol):
         """Answer when the headers are complete."""
         self._head += data
         if b"\r\n\r\n" in self._head:
-            self._transport.pause_reading()  # what follows would be a second request
+            self._transport.pause_reading()  # a second request is not read
             line = self._head.split(b"\r\n", 1)[0]
             if line.startswith(b"GET /metrics/kafka "):
                 self._task = asyncio.ensure_future(self._answer_kafka())
@@ -62,7 +65,7 @@ class SidePort(asyncio.Protocol):
         try:
             answer = _written("200 OK", await self._kafka_metrics())
         except SparklogError as error:
-            log.warning("topics and groups are not told: %s", error)
+            log.warning("no metrics of topics and groups: %s", error)
             answer = _written("503 Service Unavailable", b"the log dir cannot be read\n")
         self._end(answer)
 
@@ -74,7 +77,7 @@ class SidePort(asyncio.Protocol):
                 return _written("200 OK", b"ready\n")
             case [b"GET", b"/ready", _]:
                 return _written("503 Service Unavailable", b"ending\n")
-        return _written("404 Not Found", b"there are GET /metrics, /metrics/kafka and /ready\n")
+        return _written("404 Not Found", b"allowed: GET /metrics, /metrics/kafka, /ready\n")
 
 
 def _written(status: str, body: bytes) -> bytes:

@@ -1,10 +1,10 @@
 """An instance that stood still: the requests in its sockets may be out of date.
 
 A client that gets no answer sends its request again, to another instance. The first request may
-wait in a socket of this instance meanwhile. Epochs and sequences show that most requests are out of
-date, but not a step of a transaction of a client from before KIP-890. So an instance that stood
-still closes its connections before it reads from them. A client that still waits connects again,
-and repeats its request.
+still wait in a socket of this instance. Most requests have an epoch or a sequence, which shows that
+they are out of date. Steps of transactions of clients before KIP-890 have none. So an instance that
+stood still closes its connections before it reads from them. A client that still waits connects
+again, and repeats its request.
 """
 
 from typing import Final

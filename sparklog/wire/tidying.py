@@ -1,7 +1,7 @@
 """Tidying: an instance merges the ends of the logs that it leads, and compacts its groups' commits.
 
-So a log dir keeps few rows even if only gateways write to it and no scheduler runs, and a partition
-of __consumer_offsets is short when another instance has to read it. A gateway runs no other job.
+So a log dir has few segments even if only gateways write to it and no scheduler runs, and another
+instance reads a partition of __consumer_offsets quickly. A gateway runs no other job.
 """
 
 import asyncio
@@ -25,15 +25,15 @@ from sparklog.wire.instances import Instances, leader_of
 INTERVAL_S: Final = 1.0
 """The pause between two runs."""
 RESTS_MAX_S: Final = 1.0
-"""The most of all rests of a run (`sparklog.pace`). A run with more work does the remainder without
-rests, so that no tail outgrows its bound."""
+"""The most time that a run rests (`sparklog.pace`). A longer run does its remaining work without
+rests, so that no tail grows beyond its bound."""
 COMPACT_LOOKS: Final = 10
 """Every tenth run also looks for partitions to compact: 16 MiB do not come in a second."""
 GROUPS_RUNS: Final = 10
-"""In so many runs each partition of __consumer_offsets has its turn to be merged: every entry with
-commits of offsets adds a slice to most of them (decision 51)."""
+"""Each partition of __consumer_offsets is merged once in this many runs: every entry with commits
+of offsets adds a slice to most of them (decision 51)."""
 DIRTY_BYTES: Final = 16 * 1024 * 1024
-"""A partition is compacted when so much of it is dirty. Its next coordinator has to read it."""
+"""A partition with so many dirty bytes is compacted: its next coordinator has to read them."""
 log: Final = logging.getLogger("sparklog.gateway")
 
 
@@ -51,11 +51,11 @@ class Tidying:
         """Partitions of __consumer_offsets that were compacted since the start."""
 
     def start(self) -> None:
-        """Begin."""
+        """Begin the runs."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """End after the present merge."""
+        """Stop, after the present run."""
         self._task.cancel()
         await asyncio.wait([self._task])
         await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
@@ -67,7 +67,7 @@ class Tidying:
             await asyncio.shield(loop.run_in_executor(self._thread, self.tidy))
 
     def tidy(self) -> None:
-        """Merge and compact what is due. An error is told to the log alone."""
+        """Merge and compact what is due. Errors are only logged."""
         self._looks += 1
         compacts = self._looks % COMPACT_LOOKS == 0
         for work in (self._merge, self._compact) if compacts else (self._merge,):
@@ -75,13 +75,13 @@ class Tidying:
                 with in_background(), seldom_collected(), paced(RESTS_MAX_S):
                     work(self._catalog.image())
             except SparklogError as error:
-                log.warning("logs were not tidied: %s", error)
+                log.warning("a merge or compaction failed: %s", error)
             except Exception:  # a bug must not end the tidying
-                log.exception("logs were not tidied")
+                log.exception("a merge or compaction failed")
 
     def _compact(self, image: Image) -> None:
         """Compact partitions of __consumer_offsets that this instance coordinates."""
-        # Loaded here: its kernels would come before the gateway listens.
+        # Imported here: otherwise the gateway would load its kernels before it listens.
         from sparklog.maintenance.compact import compact_partition
 
         topic = image.names.get(OFFSETS_TOPIC)
@@ -113,7 +113,7 @@ class Tidying:
                 self._told(merge_tails_in_turn(context, image, topic, turn))
 
     def _told(self, outcomes: Iterable[Outcome]) -> None:
-        """Count merges, and tell their problems to the log."""
+        """Count merges, and log their problems."""
         for outcome in outcomes:
             self.merged += outcome.counts["segments"]
             for problem in outcome.problems:

@@ -1,12 +1,12 @@
-"""TopicBytes: the bytes of topics in answers to Metadata, kept while nothing in them changes.
+"""TopicBytes: the bytes of topics in answers to Metadata, cached until a value in them changes.
 
     int16 error code, string name, uuid id (v10), bool is internal (v1), array of partitions
     partition   int16 error code, int32 number, int32 leader, int32 leader epoch (v7),
                 array of int32 replicas, of those in sync, of those offline (v5), tags (v9)
 
-A commit makes a new image of the topics that it touches, but hardly ever a new leader epoch. So the
-bytes of a topic are kept as long as the values in them are the same, whatever the image. They have
-no field that depends on the client.
+A commit makes a new image of the topics that it changes, but hardly ever a new leader epoch. So the
+bytes of a topic are kept as long as the values in them are the same, also for newer images. No
+field depends on the client.
 """
 
 import struct
@@ -20,12 +20,12 @@ from sparklog.wire.topic_ids import uuid_of
 from sparklog.wire.writing import Writer
 
 NO_EPOCH: Final = -1
-"""The leader epoch of a partition whose topic was not opened yet: clients then check nothing."""
+"""The leader epoch of a partition whose topic is not opened yet: clients then check nothing."""
 KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
-"""When they are more, all are forgotten."""
+"""The most bytes that are cached; when there are more, the cache is emptied."""
 
 Epochs = dict[int, int] | None
-"""The leader epochs that are not 0; None if the topic is not opened."""
+"""The leader epochs that are not 0, by partition; None if the image has not opened the topic."""
 
 
 class _Kept(NamedTuple):
@@ -43,7 +43,7 @@ class TopicBytes:
         self._kept_bytes = 0
 
     def of(self, topic: TopicImage, leader: int, version: int) -> bytes:
-        """Return a topic's bytes in a version, up to its partitions."""
+        """Return a topic's bytes in a version, from the error code to the last partition."""
         key = topic.description.topic_id, version
         known = self._kept.get(key)
         if known is not None and known.image is topic and known.leader == leader:
@@ -88,7 +88,10 @@ def _written(topic: TopicDescription, epochs: Epochs, leader: int, version: int)
 
 @cache
 def _layout(version: int) -> tuple[struct.Struct, int, tuple[int, ...]]:
-    """Return a partition's layout, the size of an array of one, and what follows the replicas."""
+    """Return the layout of a partition, and the values in it that are always the same.
+
+    These are the encoded size of an array with one item, and the numbers behind the replicas.
+    """
     is_flexible = version >= 9
     size = "B" if is_flexible else "i"
     epoch = "i" if version >= 7 else ""

@@ -14,13 +14,13 @@ NO_UUID: Final = UUID(int=0)
 
 @lru_cache(maxsize=100_000)
 def uuid_of(topic_id: str) -> UUID:
-    """Return the id of a topic as the protocol has it."""
+    """Return a topic id in the protocol's form."""
     return UUID(bytes=urlsafe_b64decode(topic_id + "=="))
 
 
 @lru_cache(maxsize=100_000)
 def topic_id_of(uuid: UUID) -> str:
-    """Return the same as the metadata log has it."""
+    """Return a topic id in the metadata log's form."""
     return urlsafe_b64encode(uuid.bytes).rstrip(b"=").decode("ascii")
 
 

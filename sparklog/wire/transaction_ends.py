@@ -1,7 +1,7 @@
-"""Ends of transactions that their producers do not end: every instance watches all of them.
+"""Aborts transactions that have timed out: every instance watches all open transactions.
 
 An instance aborts a transaction when it has seen it open for longer than its timeout. The first
-instance ends it; the others find nothing to do.
+instance that does so ends it; the others find nothing to do.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ class TransactionEnds:
         self._since = OpenSince()
 
     def start(self) -> None:
-        """Begin."""
+        """Begin to watch."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """End."""
+        """Stop watching."""
         self._task.cancel()
         await asyncio.wait([self._task])
 
@@ -60,7 +60,7 @@ class TransactionEnds:
 
 
 async def _logged(step: Awaitable[object]) -> None:
-    """Await a step; its error is only logged, since it must not keep others from being taken."""
+    """Await a step; only log its error, so that the other steps are taken."""
     try:
         await step
     except SparklogError as error:

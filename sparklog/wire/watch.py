@@ -1,7 +1,7 @@
-"""Watch: fetches wait here for records; one look at the metadata log serves all of them.
+"""Watch: fetches wait here for records; one read of the metadata log serves all of them.
 
-It looks every poll_interval_ms, and only while a fetch waits. This instance reports its own commits
-at once (`saw`). A look at a local log dir that finds nothing takes microseconds.
+It looks for new entries every poll_interval_ms, and only while a fetch waits. This instance reports
+its own commits at once (`saw`). In a local log dir a look that finds nothing takes microseconds.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.metadata.image import Image
 
 Question: TypeAlias = Callable[[Image], bool]
-"""Whether an image is what a fetch waits for."""
+"""Whether an image has the change that a fetch waits for."""
 
 
 class _Waiter:
@@ -37,7 +37,7 @@ class Watch:
     def __init__(
         self, topics: FollowedTopics, newest: Callable[[], Awaitable[Image]], interval_s: float
     ) -> None:
-        """`newest` reads the newest image; it is called only when there is one to be read."""
+        """`newest` reads the newest image; it is called only if there is a new entry to read."""
         self._topics = topics
         self._newest = newest
         self._interval_s = interval_s
@@ -49,7 +49,7 @@ class Watch:
 
     @property
     def waiting(self) -> int:
-        """How many fetches wait, each counted once for every topic."""
+        """The number of waiting fetches; each counts once for every topic it waits for."""
         return sum(map(len, self._waiting.values()))
 
     async def wait(
@@ -57,8 +57,8 @@ class Watch:
     ) -> None:
         """Return when an image after `image` has changed a topic (of these ids), or after a time.
 
-        Returns at once when the gateway ends. A failure to read wakes all fetches: each reads
-        again, and gets the error.
+        Returns at once when the gateway ends. If an image cannot be read, all fetches return: each
+        reads again, and gets the error.
         """
         seen = self._image
         is_late = seen is not None and seen.version > image.version and is_wanted(seen)
@@ -76,7 +76,7 @@ class Watch:
             self._forget(waiter)
 
     def saw(self, image: Image) -> None:
-        """Wake the fetches whose topics this image changes; called for own commits, too."""
+        """Wake the fetches whose topics this image changes. Own commits are reported here, too."""
         before, self._image = self._image, image
         if before is not None and before.version >= image.version:
             self._image = before

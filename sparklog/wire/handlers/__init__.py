@@ -1,8 +1,8 @@
-"""Handlers: a request to its answer.
+"""Handlers: one function for each API, which makes the answer to a request.
 
 A handler takes a Call and returns a Reply, an awaitable of one, or a Later. Work that depends on
-the order of arrival is done in the call itself, not when the result is awaited. A reply is a list
-of the pieces of the answer's body, in their order; None is no answer (acks=0).
+the order of arrival is done in the call itself, not when the result is awaited. A reply is the
+pieces of the answer's body, in order; None is no answer (acks=0).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -116,6 +116,6 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
 BEFORE_AUTHENTICATION: Final = frozenset(
     {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 )
-"""What a client may ask before it is authenticated."""
+"""The APIs that a client may call before it is authenticated."""
 
 __all__ = ["BEFORE_AUTHENTICATION", "HANDLERS", "Call", "Handler", "Later", "Reply"]

@@ -1,6 +1,6 @@
-"""AlterConfigs and IncrementalAlterConfigs: of topics. A broker's configs are its settings.
+"""AlterConfigs and IncrementalAlterConfigs, for topics only: a broker's configs are its settings.
 
-AlterConfigs, which Kafka has for old clients, replaces all configs of a topic.
+AlterConfigs replaces all configs of a topic; Kafka keeps it for old clients.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -12,7 +12,8 @@ from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.versions import APIS, ApiKey
 
 FEATURES: Final = {"transaction.version": 2}
-"""Features and their levels: of transactions, that each end raises the epoch (KIP-890)."""
+"""Features and their levels. With transaction.version 2 each end of a transaction raises the epoch
+(KIP-890)."""
 
 LEVEL_0_SINCE: Final = 4
 
@@ -27,7 +28,7 @@ def api_versions(call: Call) -> Reply:
         fields = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": keys}
         return [messages.encode(ApiKey.API_VERSIONS, 0, fields)]
     call.request()
-    # A client of before version 4 does not understand 0 here (KAFKA-17011).
+    # A client that asks with a version below 4 does not understand 0 here (KAFKA-17011).
     least = int(call.version < LEVEL_0_SINCE)
     features = {
         "supported_features": [

@@ -1,6 +1,6 @@
-"""A request for several resources: each has its own outcome.
+"""Requests for several resources: each resource has its own outcome.
 
-An outcome is the library's result, or a SparklogError: the answer has its code and message.
+An outcome is the library's result, or a SparklogError, whose code and message the answer has.
 """
 
 import asyncio
@@ -42,17 +42,17 @@ def check_admin(call: Call, topic: str) -> None:
 
 
 def check_brokers(call: Call, node_ids: Sequence[int]) -> None:
-    """Raise UsageError unless replicas are on different instances that are alive."""
+    """Raise UsageError unless the node ids are different instances that are alive, one or more."""
     known = {one.node_id for one in call.gateway.instances.alive}
     if not node_ids or len(set(node_ids)) != len(node_ids) or not known.issuperset(node_ids):
         raise refused(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"replicas {list(node_ids)}: allowed are different ones of the brokers {sorted(known)}",
+            f"replicas {list(node_ids)}: allowed are brokers {sorted(known)}, each at most once",
         )
 
 
 def check_values(values: Mapping[str, object], code: ErrorCode) -> None:
-    """Raise SparklogError for values that no topic config may get over the protocol.
+    """Raise SparklogError for values that a client may not give to topic configs.
 
     `code` is the error code for null: it depends on the API.
     """
@@ -72,9 +72,9 @@ async def outcomes(
     """Return the outcome of each entry of a request, by its key.
 
     `prepare` converts an entry to the library's argument, and raises SparklogError to refuse it.
-    `do` carries out the others in the thread of the administrator, and returns an outcome for each.
-    An entry whose key comes twice is refused. After `timeout` (0 or less: never) the outcome of the
-    unfinished entries is REQUEST_TIMED_OUT, and the work goes on, as in a broker.
+    `do` carries out the accepted entries (`Gateway.administer`), and returns an outcome for each.
+    Entries with the same key are refused. If `do` takes longer than `timeout` (0 or less: no
+    limit), the outcome of all its entries is REQUEST_TIMED_OUT, and it goes on, as in a broker.
     """
     found: dict[Key, Any] = {}
     wanted: dict[Key, Wanted] = {}

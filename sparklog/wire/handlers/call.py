@@ -24,8 +24,8 @@ Reply = Sequence[Piece] | None
 class Later:
     """A reply that is made when a future is done.
 
-    It takes less time than a coroutine, which needs a task and two more turns of the event loop.
-    It is not for a produce, whose requests are pipelined.
+    It is faster than a coroutine, which needs a task and two more turns of the event loop. Produce
+    cannot use it, because produce requests are pipelined.
     """
 
     done: "asyncio.Future[Any]"
@@ -35,7 +35,7 @@ class Later:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """A request of a client. The frame belongs to the request, and is never written over."""
+    """A request of a client. The frame's memory is not reused while the request has it."""
 
     gateway: "Gateway"
     session: Session
@@ -58,12 +58,12 @@ class Call:
         return principal is not None and principal.sees(name, resource)
 
     def allows_somewhere(self, scope: Scope, resource: Resource = Resource.TOPIC) -> bool:
-        """Whether the client may do this to any resource of a kind at all."""
+        """Whether the client has the scope on at least one resource of a kind."""
         principal = self.session.principal
         return principal is not None and principal.allows_somewhere(scope, resource)
 
     def request(self) -> Any:
-        """Return the body, as kio's class has it. Raises InvalidRequestError."""
+        """Return the body as an instance of kio's class. Raises InvalidRequestError."""
         header = self.header
         return messages.parse(header.api_key, header.version, self.frame, header.body_at)
 

@@ -15,9 +15,9 @@ from sparklog.wire.handlers.operations import cluster_operations
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
 ENTITIES: Final = ("user", "client-id", "ip")
-"""What a quota may be for (ClientQuotaEntity)."""
+"""The types of entities that a quota may be for (ClientQuotaEntity)."""
 METADATA_TOPIC: Final = "__cluster_metadata"
-"""What Kafka calls the metadata log (Topic.CLUSTER_METADATA_TOPIC_NAME); it has one partition."""
+"""Kafka's name of the metadata log (Topic.CLUSTER_METADATA_TOPIC_NAME); it has one partition."""
 NO_ELECTION: Final = 0
 """The leader epoch of a log whose leader was never elected."""
 
@@ -56,10 +56,10 @@ async def describe_cluster(call: Call) -> Reply:
 
 
 async def describe_quorum(call: Call) -> Reply:
-    """Return the answer: one voter, which leads a log that ends behind the newest entry.
+    """Return the answer: one voter, which leads the metadata log up to the newest entry.
 
-    Every instance writes entries, and the storage replicates them. So the leader is the instance
-    that clients see as the controller, and there are no observers that could lag behind it.
+    Every instance writes entries, and the storage replicates them. So the voter is the instance
+    that clients see as the controller, and no observer lags behind it.
     """
     topics = call.request().topics
     if not call.allows(Scope.READ, resource=Resource.CLUSTER):

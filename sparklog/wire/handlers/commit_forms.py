@@ -1,9 +1,9 @@
 """The form of a commit of offsets: the bytes of the request without its numbers.
 
-A consumer commits the partitions that it reads, again and again. Two such requests differ in their
-offsets and leader epochs alone, which stand at the same places. So a connection remembers the form
-of its last request: the bytes between these places, and what follows from them. A request of the
-same form is not read field by field, and its answer is there already.
+A consumer commits the partitions that it reads, again and again. Two such requests differ only in
+their offsets and leader epochs, which stand at the same positions. So a connection remembers the
+form of its last request: the bytes between these positions, the fields in them, and the answer. A
+request of the same form is not read field by field, and its answer is there already.
 """
 
 import struct
@@ -22,7 +22,7 @@ NUMBERS: Final = "qi"
 """An offset and a leader epoch."""
 _NUMBERS_SIZE: Final = struct.calcsize(">" + NUMBERS)
 _VALUES: Final = 1 + len(NUMBERS)
-"""How many values there are for a partition: the bytes before its numbers, and these."""
+"""Values of the layout for each partition: the bytes before its numbers, and the numbers."""
 
 
 class Asked(NamedTuple):
@@ -57,7 +57,7 @@ class CommitForm:
     ) -> None:
         """`numbers_at` are the positions of the numbers in `body`, in the order of `offsets`.
 
-        `answer` is the body of the answer if all goes well.
+        `answer` is the body of the answer if no partition has an error.
         """
         self._layout = struct.Struct(">" + "".join(_formats(numbers_at, len(body))))
         self._between = self._layout.unpack(body)[::_VALUES]
@@ -69,7 +69,7 @@ class CommitForm:
         self.answer = answer
 
     def request_of(self, frame: memoryview, body_at: int, asked: Asked) -> CommitRequest | None:
-        """Return the request in a frame; None if it has another form, or is to be checked anew."""
+        """Return the request in a frame; None if it has another form, or must be checked again."""
         layout = self._layout
         if (
             len(frame) - body_at != layout.size

@@ -1,8 +1,7 @@
 """DescribeConfigs, ListConfigResources: every config of a topic or of a broker, with its sources.
 
-An instance returns its own settings, so a client asks the broker whose configs it wants. The
-default of all brokers (the broker without a name) has no configs: no setting is shared by all
-instances.
+An instance knows only its own settings, so a client must ask the broker whose configs it wants. The
+default of all brokers (resource name "") has no configs: no setting holds for all instances.
 """
 
 from collections.abc import Mapping, Sequence
@@ -86,7 +85,7 @@ def _configs(call: Call, image: Image, kind: int, name: str) -> Sequence[Config]
     node_id = call.gateway.instances.own.node_id
     if name not in ("", str(node_id)):
         raise refused(
-            ErrorCode.INVALID_REQUEST, f"broker {name!r}: this is {node_id}, which tells its own"
+            ErrorCode.INVALID_REQUEST, f"broker {name!r}: broker {node_id} describes only itself"
         )
     return broker_configs(call.gateway.settings, node_id) if name else ()
 

@@ -1,4 +1,4 @@
-"""Fetch: record batches as they lie in the segments, now or when there are enough of them.
+"""Fetch: record batches as they lie in the segments, at once or when there are enough of them.
 
 A fetch is answered at once if there are fetch.min.bytes, if any partition has an error, or if
 fetch.max.wait.ms is 0. Otherwise it is answered when one of these becomes true, and at the latest
@@ -22,7 +22,7 @@ from sparklog.wire.handlers.fetch_read import FetchRequest
 FULL_FETCHES: Final = (0, -1)
 """Session epochs of a fetch that names all its partitions (FetchMetadata)."""
 TRIES: Final = 3
-"""How often a fetch is planned on a newer image because a file is gone."""
+"""The most reads for a fetch: if a file is gone, it is read again on a newer image."""
 
 Topics = Sequence[TopicFetched]
 
@@ -40,7 +40,7 @@ def fetch(call: Call) -> Reply | Awaitable[Reply]:
 
 
 def _at_once(gateway: Gateway, request: FetchRequest) -> tuple[Image, Topics] | None:
-    """Return the batches in the newest image if that needs no wait, else None."""
+    """Return the newest image and its batches; None if this thread would have to wait for them."""
     image = gateway.topics.image_at_hand(is_newest=True)
     if image is None or not are_open(image, request.known(image)):
         return None
@@ -80,7 +80,7 @@ def _is_due(request: FetchRequest, topics: Topics) -> bool:
 
 
 async def _read(gateway: Gateway, request: FetchRequest) -> tuple[Image, Topics]:
-    """Return the batches there are, from the newest image if that may change the answer."""
+    """Return an image and its batches; the newest image if it may give another answer."""
     image = await gateway.image()
     image = await gateway.image(*request.known(image))
     tries = 0

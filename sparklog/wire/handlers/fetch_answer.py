@@ -16,7 +16,7 @@ from sparklog.wire.writing import Writer
 
 NO_SESSION: Final = 0
 UNKNOWN: Final = -1
-"""An offset, epoch or replica that is not told."""
+"""An offset, epoch or replica that the answer does not name."""
 _DIVERGING_EPOCH: Final = 0
 _CURRENT_LEADER: Final = 1
 _NODE_ENDPOINTS: Final = 0
@@ -25,7 +25,7 @@ _NODE_ENDPOINTS: Final = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """The answer for one partition. `aborted` is None for a reader of uncommitted records."""
+    """The answer for one partition. `aborted` is None for read_uncommitted."""
 
     partition: int
     error_code: int = ErrorCode.NONE

@@ -1,4 +1,4 @@
-"""The log's answer to a fetch, as of one image: errors, offsets, and the ranges of the batches."""
+"""Reads the log for a fetch, as of one image: errors, offsets, and the ranges of the batches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ FETCH_MAX_BYTES: Final = 55 * 1024 * 1024
 IDS_FROM: Final = 13
 """The first version that names topics by their ids (KIP-516)."""
 LEADERS_FROM: Final = 16
-"""The first version that is told the leader with an error (KIP-951)."""
+"""The first version whose answer names the leader with an error (KIP-951)."""
 
 
 class _Limits(NamedTuple):
@@ -65,7 +65,7 @@ class FetchRequest:
         return image.names.get(asked.topic)
 
     def marks(self, image: Image) -> Sequence[object]:
-        """Return numbers of the log: while they are the same, the request has the same answer."""
+        """Return numbers of the logs: as long as they stay the same, so does the answer."""
         logs = (
             log_of(image, self._topic(image, topic), one.partition)
             for topic in self.asked.topics
@@ -81,8 +81,8 @@ class FetchRequest:
     ) -> Sequence[TopicFetched]:
         """Return the answers for all partitions; `image` has opened the topics.
 
-        Raises BlockingIOError with `at_once` if a read would have to wait. Raises MissingFileError,
-        unless `is_last`: then it becomes an answer.
+        With `at_once` it raises BlockingIOError if a read would have to wait. It raises
+        MissingFileError; with `is_last` the partition's answer has the error instead.
         """
         answers = []
         left, at_least_one = self.max_bytes, True

@@ -12,11 +12,11 @@ from sparklog.wire.instances import Instance, leader_of
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
-"""Key types: of a group, of a transactional id."""
+"""Key types: a group, and a transactional id."""
 BATCHED_SINCE: Final = 4
-"""The version of FindCoordinator from which on several keys may be asked for (KIP-699)."""
+"""The first version of FindCoordinator with several keys (KIP-699)."""
 NOT_FOUND_SINCE: Final = 6
-"""The version of DescribeGroups that tells GROUP_ID_NOT_FOUND (KIP-1043)."""
+"""The first version of DescribeGroups that returns GROUP_ID_NOT_FOUND (KIP-1043)."""
 
 Fields = dict[str, Any]
 
@@ -47,7 +47,10 @@ async def _coordinator(call: Call, key: str, key_type: int) -> Fields:
 
 
 def _any_instance(call: Call, key: str) -> Fields:
-    """Return an instance for a transactional id: all serve every id, and so share the work."""
+    """Return an instance for a transactional id. Every instance serves every id.
+
+    Each id gets one by rendezvous hashing, so that the instances share the work.
+    """
     if not call.sees(key, Resource.TRANSACTIONAL_ID):
         return _no_coordinator(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
     return _told(call, key, leader_of(f"transaction {key}", call.gateway.instances.alive))

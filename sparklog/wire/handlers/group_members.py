@@ -22,17 +22,17 @@ from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
 
 MEMBER_ID_FIRST_SINCE: Final = 4
-"""The version of JoinGroup from which on a new member is told its id first (KIP-394)."""
+"""The first version of JoinGroup in which a new member first gets its id (KIP-394)."""
 SKIPS_ASSIGNMENT_SINCE: Final = 9
 NULL_PROTOCOL_SINCE: Final = 7
 MEMBER_LIST_SINCE: Final = 3
-"""The version of LeaveGroup from which on several members may leave."""
+"""The first version of LeaveGroup with several members."""
 
 
 async def asked(call: Call, request: Request, group_id: str, image: Image | None = None) -> Any:
     """Return the answer of a group's coordinator, or the code of its error.
 
-    `image` is the newest one, if the caller has just looked.
+    The client needs READ on the group. `image` is the newest image, if the caller has just read it.
     """
     if not call.allows(Scope.READ, group_id, Resource.GROUP):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -40,7 +40,7 @@ async def asked(call: Call, request: Request, group_id: str, image: Image | None
 
 
 async def answer_of(call: Call, request: Request, group_id: str, image: Image | None = None) -> Any:
-    """Return the same without a check of the client's grants."""
+    """Return the same as `asked`, without checking the client's grants."""
     try:
         return await call.gateway.coordinators.ask(request, group_id, image)
     except SparklogError as error:

@@ -1,4 +1,4 @@
-"""OffsetFetch, OffsetDelete: how far a group has read, and what is forgotten of it."""
+"""OffsetFetch, OffsetDelete: return and delete the committed offsets of a group."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -18,13 +18,13 @@ from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.group_members import answer_of, asked
 
 GROUPS_SINCE: Final = 8
-"""The version of OffsetFetch from which on several groups may be asked for."""
+"""The first version of OffsetFetch with several groups."""
 
 Fields = dict[str, Any]
 
 
 def commit_codes(topics: Iterable[Any], codes: Mapping[TopicPartition, int]) -> list[Fields]:
-    """Return the fields of an answer to a commit, from the code of each partition."""
+    """Return the fields of an answer to a commit; `codes` has the code of each partition."""
     return [
         {
             "name": topic.name,
@@ -53,7 +53,8 @@ async def offset_fetch(call: Call) -> Reply:
 async def _fetched(call: Call, request: Any, *, is_stable: bool) -> Fields:
     """Return the fields of one group. A group that does not exist has no offsets, and no error.
 
-    With `is_stable` an offset that an open transaction may change is left out (KIP-447).
+    With `is_stable` an offset that an open transaction may change is not returned: its code is
+    UNSTABLE_OFFSET_COMMIT (KIP-447).
     """
     group_id, topics = request.group_id, request.topics
     wanted: Sequence[TopicPartition] | None = None
@@ -68,7 +69,7 @@ async def _fetched(call: Call, request: Any, *, is_stable: bool) -> Fields:
     fetching = FetchRequest(group_id, wanted, member_id, epoch)
     unstable: frozenset[tuple[str, int]] = frozenset()
     if is_stable:
-        # Before the offsets are looked up: the end of a transaction between the two is no harm.
+        # Read before the offsets: then a transaction that ends between the two does no harm.
         unstable = (await call.gateway.newest_image()).transactional_ids.pending(group_id)
     answer = await asked(call, fetching, group_id)
     if not isinstance(answer, int) and answer.error_code:

@@ -1,8 +1,8 @@
 """InitProducerId: the id and the epoch of an idempotent or a transactional producer.
 
 A producer without a transactional id gets a new producer id with epoch 0 at each start, as from a
-broker. A producer with a transactional id gets the next epoch of this id; an open transaction of
-its predecessor is aborted.
+broker. A producer with a transactional id gets the next epoch of this id; the open transaction of
+the former producer is aborted.
 """
 
 from datetime import timedelta
@@ -16,9 +16,9 @@ from sparklog.wire.handlers.transactions import may_use, taken
 
 NO_PRODUCER: Final = -1
 EXPECTED_SINCE: Final = 3
-"""The first version that may name the producer that goes on (KIP-360)."""
+"""The first version in which a producer may give its present id and epoch (KIP-360)."""
 FENCED_SINCE: Final = 4
-"""The first version that is told PRODUCER_FENCED (KIP-588)."""
+"""The first version whose answer may be PRODUCER_FENCED (KIP-588)."""
 
 
 async def init_producer_id(call: Call) -> Reply:

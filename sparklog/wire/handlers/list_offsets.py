@@ -1,4 +1,4 @@
-"""ListOffsets: where a partition begins and ends, and the first record at or after a time."""
+"""ListOffsets: the start and the end of a partition, and the first record at or after a time."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,8 +12,9 @@ from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.partitions import NO_EPOCH, isolation_of, readable
 
 EARLIEST_LOCAL: Final = -4
-"""The log start offset: nothing is tiered (KIP-405)."""
+"""Asks for the log start offset, as nothing is tiered (KIP-405)."""
 LATEST_TIERED: Final = -5
+"""Asks for the last tiered offset (KIP-1005): there is none."""
 FIRST_VERSIONS: Final[Mapping[int, int]] = {
     LATEST: 1,
     EARLIEST: 1,
@@ -21,7 +22,7 @@ FIRST_VERSIONS: Final[Mapping[int, int]] = {
     EARLIEST_LOCAL: 8,
     LATEST_TIERED: 9,
 }
-"""From which version on a negative timestamp has a meaning (ReplicaManager.fetchOffset)."""
+"""The first version that allows each negative timestamp (ReplicaManager.fetchOffset)."""
 
 
 class _Answer(NamedTuple):
@@ -31,7 +32,7 @@ class _Answer(NamedTuple):
 
 
 async def list_offsets(call: Call) -> Reply:
-    """Return the answer, from the newest version: an end is never out of date."""
+    """Return the answer, as of the newest version of the log dir: no end offset is out of date."""
     request, gateway = call.request(), call.gateway
     image = await gateway.newest_image()
     known = [image.names[one.name] for one in request.topics if one.name in image.names]
@@ -94,6 +95,6 @@ def _at(offset: int, epoch: int) -> _Answer:
 
 
 def _epoch_at(log: PartitionLog, offset: int) -> int:
-    """Return the leader epoch that an offset belongs to; NO_EPOCH where that is not known."""
+    """Return the leader epoch that an offset belongs to; NO_EPOCH if it is unknown."""
     epochs = [one.epoch for one in log.epochs if one.start_offset <= offset]
     return epochs[-1] if epochs else NO_EPOCH

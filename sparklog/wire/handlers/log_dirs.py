@@ -1,8 +1,8 @@
-"""DescribeLogDirs, AlterReplicaLogDirs: of each partition, from the instance that leads it.
+"""DescribeLogDirs, AlterReplicaLogDirs. An instance answers for the partitions that it leads.
 
-So the sizes from all brokers add up to those of the log dir. A size is that of the live segments;
-slices of shared segments count for their partitions. An instance has one log dir, so every replica
-is where it may be.
+So the sizes that all brokers return add up to the size of the log dir. The size of a partition is
+that of its live segments; a slice of a shared segment counts for its partition. There is only one
+log dir, so no replica can be moved.
 """
 
 import shutil
@@ -45,7 +45,7 @@ async def describe_log_dirs(call: Call) -> Reply:
 
 
 async def alter_replica_log_dirs(call: Call) -> Reply:
-    """Return the answer: a replica may go to the log dir where it is (ReplicaManager)."""
+    """Return the answer: success if a replica is in the named log dir already (ReplicaManager)."""
     asked = {
         (topic.name, number): one.path
         for one in call.request().dirs
@@ -62,7 +62,7 @@ async def alter_replica_log_dirs(call: Call) -> Reply:
 
 
 def _code(call: Call, topic: TopicDescription | None, number: int, path: str) -> ErrorCode:
-    """Return whether a replica is in a log dir, in the order of Kafka's checks."""
+    """Return NONE if this instance has a replica in a log dir, else the error of Kafka's checks."""
     if not call.allows(Scope.ADMIN, resource=Resource.CLUSTER):
         return DENIED[Resource.CLUSTER]
     if path != call.gateway.catalog.files.uri:
@@ -79,7 +79,7 @@ def _leads(call: Call, topic: TopicDescription) -> bool:
 
 
 def _asked(wanted: Any, names: Mapping[str, TopicDescription]) -> dict[str, list[int]]:
-    """Return the partitions that are asked for; without any all of them."""
+    """Return the requested partitions by topic; all partitions if the request names no topic."""
     if wanted is None:
         return {name: [*range(topic.num_partitions)] for name, topic in names.items()}
     found: dict[str, list[int]] = {}
@@ -104,7 +104,7 @@ def _topic(image: Image, topic: TopicDescription, numbers: Iterable[int]) -> Map
 
 
 def _space(files: Files) -> tuple[int, int]:
-    """Return the bytes of the file system, and those that are free."""
+    """Return the total and the free bytes of the file system."""
     if not files.is_local:
         return UNKNOWN_BYTES, UNKNOWN_BYTES
     usage = shutil.disk_usage(files.uri)

@@ -1,8 +1,9 @@
 """Metadata: topics, their partitions, and the instances that lead them.
 
-Every instance serves every partition. A leader is advice: the instance that rendezvous hashing
-gives a topic, so that a topic's records meet in one place. The leader epoch is the partition's; it
-does not rise when another instance leads (a client that sees it rise validates its offsets).
+Every instance serves every partition, so a leader is only advice. Rendezvous hashing chooses it by
+the topic, so that clients send all records of a topic to one instance. The leader epoch belongs to
+the partition. It does not rise when another instance leads, because a client that sees it rise
+validates its offsets.
 """
 
 from collections.abc import Sequence
@@ -50,7 +51,7 @@ async def metadata(call: Call) -> Reply:
 
 
 def _known(image: Image, wanted: object) -> TopicDescription | None:
-    """Return a topic that is asked for by name or id; None when there is none."""
+    """Return a topic that is requested by name or id; None if there is none."""
     name: str | None = getattr(wanted, "name", None)
     if name is None:
         return with_uuid(image, getattr(wanted, "topic_id", None))

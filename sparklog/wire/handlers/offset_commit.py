@@ -1,7 +1,7 @@
-"""OffsetCommit: how far a group has read.
+"""OffsetCommit: commits the offsets of a group.
 
-Groups send this request more often than any other, and with many partitions. So its body and its
-answer are read and written by hand (OffsetCommitRequest.json, OffsetCommitResponse.json).
+Groups send this request more often than any other, and with many partitions. So its body is read,
+and its answer is written, by hand (OffsetCommitRequest.json, OffsetCommitResponse.json).
 """
 
 import asyncio
@@ -37,9 +37,9 @@ _INT64: Final = struct.Struct(">q")
 _OFFSET: Final = struct.Struct(">iq")
 _OFFSET_AND_EPOCH: Final = struct.Struct(">iqi")
 _PLAIN: Final = struct.Struct(">iqiBB")
-"""A partition of a flexible version without metadata and tagged fields: with their sizes."""
+"""A partition in a flexible version, without metadata and tagged fields; their sizes are last."""
 _NO_TEXT: Final = 1
-"""The size of an empty string; that of null is 0."""
+"""The encoded size of an empty string; null has 0."""
 _ONE_BYTE_MAX: Final = 0x7F
 """The largest varint of one byte."""
 _CODE: Final = struct.Struct(">ih")
@@ -52,15 +52,15 @@ class CommitTopic(NamedTuple):
     name: str
     offsets: list[tuple[TopicPartition, CommittedOffset]]
     head: bytes
-    """The bytes of the name and of the number of partitions: the answer has the same."""
+    """The bytes of the name and of the number of partitions: the answer has the same bytes."""
     plain_at: int | None = None
-    """Where the first partition begins in the frame, if each takes `_PLAIN`; else None."""
+    """The first partition's position in the frame, if all have the layout `_PLAIN`; else None."""
 
     @property
     def numbers_at(self) -> range:
-        """The positions in the frame of the offsets, behind which stand the leader epochs.
+        """The positions of the offsets in the frame; each is followed by its leader epoch.
 
-        Empty if there is a partition that does not take `_PLAIN`.
+        Empty if a partition has another layout than `_PLAIN`.
         """
         if self.plain_at is None:
             return range(0)
@@ -69,9 +69,9 @@ class CommitTopic(NamedTuple):
 
 
 class TopicRule(NamedTuple):
-    """Which partitions of a topic a client may commit offsets of.
+    """The partitions of a topic for which a client may commit offsets.
 
-    With an `error_code` none; otherwise those below `num_partitions`.
+    These are the partitions below `num_partitions`, but none if there is an `error_code`.
     """
 
     error_code: int
@@ -79,7 +79,7 @@ class TopicRule(NamedTuple):
 
     @classmethod
     def of(cls, call: Call, image: Image, name: str) -> "TopicRule":
-        """Return the rule of a topic, which need not exist."""
+        """Return the rule of a topic. The topic need not exist."""
         if not call.allows(Scope.READ, name):
             return cls(ErrorCode.TOPIC_AUTHORIZATION_FAILED, 0)
         topic = image.names.get(name)
@@ -93,7 +93,7 @@ class TopicRule(NamedTuple):
 
 
 class _Commit(NamedTuple):
-    """A request: all its topics, the codes of partitions that were refused, and the rest of it."""
+    """A request: all its topics, the codes of refused partitions, and the allowed commit."""
 
     call: Call
     topics: Sequence[CommitTopic]
@@ -101,14 +101,14 @@ class _Commit(NamedTuple):
     request: CommitRequest
 
     def judged(self, image: Image) -> "_Commit":
-        """Return it as it is judged on an image."""
+        """Return the commit with `codes` and `request` as an image has them."""
         codes, allowed = _judged(self.call, image, self.topics)
         return self._replace(codes=codes, request=self.request._replace(offsets=allowed))
 
     def answer(self, image: Image, found: CommitAnswer | int) -> bytearray:
-        """Return the body of the answer from that of the coordinator, or its error code.
+        """Return the body of the answer; `found` is the coordinator's answer, or its error code.
 
-        `codes` are those of all partitions then.
+        Sets `codes` for all partitions.
         """
         call, codes = self.call, self.codes
         if isinstance(found, int):
@@ -121,9 +121,10 @@ class _Commit(NamedTuple):
         return written_commit_answer(call.writer(), call.version, self.topics, codes)
 
     def form(self, image: Image, answer: bytearray) -> CommitForm | None:
-        """Return the form of an answered request; None if a part of it was not allowed.
+        """Return the form of an answered request.
 
-        None, too, for a request that was read field by field, and for one with many partitions.
+        Returns None if a partition was refused, if a topic was read field by field, and if there
+        are more than PARTITIONS_MAX partitions.
         """
         call, request = self.call, self.request
         if any(self.codes.values()):
@@ -137,10 +138,10 @@ class _Commit(NamedTuple):
 
 
 def offset_commit(call: Call) -> Awaitable[Reply] | Later:
-    """Return what ends with the answer.
+    """Return the answer, as an awaitable or a Later.
 
-    The append looks at the newest image, so a commit is checked on the image of the last look. Only
-    what is refused there looks anew.
+    A commit is first checked on the image that was read last: its append looks at the newest image
+    anyway. Only if that check refuses it, the newest image is read, and the commit checked again.
     """
     gateway, session = call.gateway, call.session
     image, coordinators, form = gateway.topics.last_seen, gateway.coordinators, session.commit_form
@@ -170,7 +171,7 @@ def _read(call: Call) -> _Commit:
 def _answered_again(
     call: Call, form: CommitForm, image: Image, done: "asyncio.Future[Any]"
 ) -> Reply | Awaitable[Reply]:
-    """Return the answer to a request of a known form: mostly the same as before."""
+    """Return the answer to a request of a known form: mostly the bytes of the last answer."""
     if done.exception() is None:
         found: CommitAnswer = done.result()
         newest = call.gateway.topics.last_seen or image
@@ -183,7 +184,7 @@ def _answered_again(
 def _answered(
     commit: _Commit, image: Image, done: "asyncio.Future[Any]"
 ) -> Reply | Awaitable[Reply]:
-    """Return the answer from the coordinator's; a commit that was refused looks anew."""
+    """Return the answer; a commit that the coordinator refused is checked on the newest image."""
     error = done.exception()
     if isinstance(error, SparklogError):
         return [commit.answer(image, code_of(error))]
@@ -206,7 +207,7 @@ async def _looked_up(commit: _Commit) -> Reply:
 def _judged(
     call: Call, image: Image, topics: Sequence[CommitTopic]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, CommittedOffset]]:
-    """Return the codes of the partitions that a client may not commit, and the other offsets."""
+    """Return the codes of the partitions that are refused, and the offsets of the others."""
     rules = {name: TopicRule.of(call, image, name) for name in {topic.name for topic in topics}}
     codes: dict[TopicPartition, int] = {}
     allowed: dict[TopicPartition, CommittedOffset] = {}
@@ -233,7 +234,7 @@ def read_commit_request(reader: Reader, version: int) -> tuple[CommitRequest, li
     committing = CommitRequest(
         group_id, {}, generation, member_id, instance_id, retention_ms, version
     )
-    # A copy: to index bytes is faster than to index a view.
+    # A copy, because indexing bytes is faster than indexing a view.
     data = bytes(reader.data) if reader.is_flexible else b""
     topics: list[CommitTopic] = []
     for _ in range(reader.array(least_bytes=2)):
@@ -250,8 +251,8 @@ def read_commit_request(reader: Reader, version: int) -> tuple[CommitRequest, li
 def _plain_topic(data: bytes, at: int) -> tuple[CommitTopic | None, int]:
     """Return the topic at a position of a flexible body, and the position behind it.
 
-    The topic is None if it has metadata, tagged fields, or a size of more than one byte, or if
-    anything is wrong with it: then it is read field by field.
+    Returns None instead of the topic if it must be read field by field: if it has metadata, tagged
+    fields, or a size of more than one byte, or if it is malformed.
     """
     try:
         size = data[at]

@@ -1,6 +1,6 @@
-"""Authorized operations, for Metadata and DescribeCluster: a bit for each.
+"""The authorized operations of a client, for the answers to metadata requests: a bit for each.
 
-Numbers are those of AclOperation; `authorization` says which scope allows which operation.
+The numbers of the bits are those of AclOperation.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call
 
 NO_OPERATIONS: Final = -(2**31)
-"""Operations that were not asked for."""
+"""The value if the request does not ask for the operations."""
 
 
 class Operation(IntEnum):
@@ -57,12 +57,12 @@ _OF_CLUSTER: Final[_Scopes] = {
 
 
 def topic_operations(call: Call, topic: str) -> int:
-    """Return what the client may do to a topic."""
+    """Return the bits of the operations that the client may do on a topic."""
     return _bits(call, _OF_TOPIC, Resource.TOPIC, topic)
 
 
 def cluster_operations(call: Call) -> int:
-    """Return what the client may do to the cluster."""
+    """Return the bits of the operations that the client may do on the cluster."""
     return _bits(call, _OF_CLUSTER, Resource.CLUSTER, "")
 
 

@@ -1,4 +1,4 @@
-"""Partitions of requests: looked up, and the client's leader epoch checked."""
+"""Looks up the partitions of a request, and checks the client's leader epoch."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call
 
 NO_EPOCH: Final = -1
-"""A client that knows no epoch: nothing is checked."""
+"""The epoch of a client that knows none: it is not checked."""
 
 
 def isolation_of(request: object) -> str:
@@ -21,7 +21,7 @@ def isolation_of(request: object) -> str:
 
 
 def log_of(image: Image, topic: TopicDescription | None, partition: int) -> PartitionLog | None:
-    """Return a partition's log in an image that has opened the topic; None: there is none."""
+    """Return a partition's log in an image that has opened the topic; None if there is none."""
     if topic is None or not 0 <= partition < topic.num_partitions:
         return None
     found = image.topic(topic.topic_id)
@@ -31,7 +31,7 @@ def log_of(image: Image, topic: TopicDescription | None, partition: int) -> Part
 def readable(
     call: Call, image: Image, name: str, partition: int, current_leader_epoch: int
 ) -> PartitionLog | int:
-    """Return a partition's log that the client may read, else the error.
+    """Return a partition's log if the client may read it, else the error code.
 
     A client with an older leader epoch must refresh its metadata. A client with a newer one has
     seen a change that this instance has not seen yet (Partition.checkCurrentLeaderEpoch).

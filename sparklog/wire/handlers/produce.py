@@ -1,8 +1,8 @@
-"""Produce: a client's record batches to the log, stored as they came.
+"""Produce: appends a client's record batches to the log, unchanged.
 
-A request takes its place behind the requests before it in the call itself, so that batches of a
-connection land in the order they came in. It is answered when its commit is durable: acks=1 as
-acks=all. With acks=0 there is no answer, and an error closes the connection, as a broker does it.
+The call itself puts the batches behind those of earlier requests; so the batches of a connection
+land in the order in which they came. A request is answered when its commit is durable, with acks=1
+as with acks=all. With acks=0 there is no answer, and an error closes the connection, as in Kafka.
 """
 
 import asyncio
@@ -30,18 +30,18 @@ from sparklog.wire.topic_ids import with_uuid
 
 ALLOWED_ACKS: Final = (-1, 0, 1)
 _WAITS: Final = Failed(ErrorCode.NONE, "")
-"""In place of the outcome of a batch that is passed on."""
+"""Stands for the outcome of a batch that is being appended."""
 
 
 def produce(call: Call) -> Awaitable[Reply]:
-    """Return the answer, to be awaited. The order of arrival is that of the calls."""
+    """Return an awaitable of the answer. The order of the calls is the order of the batches."""
     request = read_produce_request(call.reader(), call.version)
     if request.acks not in ALLOWED_ACKS:
         refused = Failed(
             ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}: allowed are -1, 0, 1"
         )
         return _replied(call, request, [refused] * request.parts_count)
-    # An older image does: the commit looks at the newest one, and refuses a topic that has gone.
+    # An older image is enough: the commit looks at the newest one, and refuses a deleted topic.
     session, image = call.session, call.gateway.topics.last_seen
     is_behind = session.produced is not None and not session.produced.done()
     if is_behind or image is None or not all(_known(image, one.topic) for one in request.topics):
@@ -55,7 +55,10 @@ def _known(image: Image, topic: str | UUID) -> TopicDescription | None:
 
 
 class _Sent(NamedTuple):
-    """The slots of a request's parts that are appended, and the errors of the others."""
+    """A request whose batches are being appended.
+
+    `answer` has the outcomes of the parts at `slots`; `outcomes` has those of the refused parts.
+    """
 
     answer: "asyncio.Future[list[Appended | SparklogError]]"
     slots: list[int]
@@ -63,7 +66,7 @@ class _Sent(NamedTuple):
 
 
 def _append(call: Call, request: ProduceRequest, image: Image) -> _Sent:
-    """Pass the batches on, except those without a topic."""
+    """Append the batches, except those of refused topics."""
     outcomes: list[Outcome] = []
     appends: list[Append] = []
     slots: list[int] = []
@@ -95,7 +98,7 @@ def _not_found(call: Call, topic: str | UUID, known: TopicDescription | None) ->
 async def _looked_up(
     call: Call, request: ProduceRequest, before: "asyncio.Future[_Sent] | None"
 ) -> _Sent:
-    """Look topics up in the newest image, then pass the batches on, after the previous request."""
+    """Look the topics up in the newest image; append the batches after the previous request's."""
     if before is not None:
         await asyncio.wait([before])
     return _append(call, request, await call.gateway.newest_image())
@@ -117,7 +120,10 @@ async def _answered(call: Call, request: ProduceRequest, sent: _Sent) -> Reply:
 
 
 async def _look_again(call: Call, request: ProduceRequest, outcomes: list[Outcome]) -> None:
-    """Look for topics that were deleted meanwhile; the next request finds their successors."""
+    """Replace the errors of topics that were deleted meanwhile by those that clients expect.
+
+    It reads the newest image, so the next request finds new topics of these names.
+    """
     image = await call.gateway.newest_image()
     topics = [topic for topic, parts in request.topics for _ in parts]
     for slot, (outcome, topic) in enumerate(zip(outcomes, topics, strict=True)):

@@ -52,7 +52,7 @@ class TopicParts(NamedTuple):
 
 
 class ProduceRequest(NamedTuple):
-    """A request, without its transactional id and its timeout, which are of no use here."""
+    """A request, without its transactional id and its timeout: they are not needed here."""
 
     acks: int
     topics: Sequence[TopicParts]
@@ -128,7 +128,7 @@ def _write_refused(
 
 @cache
 def _without_errors(version: int, *, is_flexible: bool) -> bytes:
-    """Return what follows the numbers of a partition whose batch was appended."""
+    """Return the bytes behind the numbers of a partition whose batch was appended."""
     writer = Writer(is_flexible=is_flexible)
     if version >= ERRORS_SINCE:
         writer.array(0)
@@ -138,10 +138,10 @@ def _without_errors(version: int, *, is_flexible: bool) -> bytes:
 
 
 def _write_record_errors(writer: Writer, places: Sequence[int]) -> None:
-    """Name the records for which a batch is refused (KIP-467).
+    """Write the places of the records because of which a batch is refused (KIP-467).
 
-    Clients tell those apart whose batch is refused for another record. The partition's message is
-    that of each.
+    So a client can tell these records from the other records of the batch. They have no messages of
+    their own: the partition's message holds for each.
     """
     writer.array(len(places))
     for place in places:

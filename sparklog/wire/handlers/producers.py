@@ -1,7 +1,7 @@
 """DescribeProducers: the remembered producers of partitions, and their open transactions.
 
-Each instance knows all of them (KIP-664 asks the leader). `kafka-transactions.sh` finds a producer
-that has left a transaction open only by this request.
+Every instance knows all producers, not only the leader (KIP-664). `kafka-transactions.sh` uses this
+request to find a producer that has left a transaction open.
 """
 
 from typing import Any, Final
@@ -14,7 +14,7 @@ from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.partitions import NO_EPOCH, readable
 
 NONE_YET: Final = -1
-"""A sequence, a time, an epoch or an offset that a producer does not have."""
+"""Stands for a sequence, a time, an epoch or an offset that a producer does not have."""
 
 
 async def describe_producers(call: Call) -> Reply:

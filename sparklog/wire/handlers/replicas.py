@@ -25,8 +25,8 @@ _Topics = Mapping[str, TopicDescription]
 async def elect_leaders(call: Call) -> Reply:
     """Return the answer: ELECTION_NOT_NEEDED for each partition.
 
-    The answer to a request for all partitions has all topics, and no partition of them: Kafka
-    leaves out partitions that need no election.
+    If the request names no partition, the answer has all topics without partitions: Kafka leaves
+    out partitions that need no election.
     """
     request = call.request()
     asked = request.topic_partitions
@@ -127,7 +127,7 @@ def _topic_of(topics: _Topics, name: str, number: int) -> TopicDescription:
 def _outcome(
     outcome: SparklogError | None, step: Callable[..., None], *arguments: object
 ) -> Mapping[str, Any]:
-    """Return the error fields of a step, or of `outcome` if that refuses the whole request."""
+    """Return the error fields of a step, or those of `outcome` if it refuses the whole request."""
     if outcome is None:
         try:
             step(*arguments)

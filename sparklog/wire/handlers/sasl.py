@@ -32,11 +32,11 @@ def sasl_handshake(call: Call) -> Reply:
 
 
 async def sasl_authenticate(call: Call) -> Reply:
-    """Return the answer: the mechanism's."""
+    """Return the answer of the mechanism."""
     message = call.request().auth_bytes
     exchange = call.session.exchange
     if exchange is None:
-        told = "SaslAuthenticate comes once, behind SaslHandshake"
+        told = "SaslAuthenticate without a SaslHandshake before it"
         return _answered(call, error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=told)
     try:
         answer = await _step(call, exchange, message)
@@ -46,12 +46,12 @@ async def sasl_authenticate(call: Call) -> Reply:
 
 
 def _answered(call: Call, **fields: object) -> Reply:
-    """Return an answer for a session without an end (KIP-368)."""
+    """Return an answer whose session never expires (KIP-368)."""
     return call.answer({"session_lifetime": 0, **fields})
 
 
 async def sasl_token(call: Call, exchange: sasl.Exchange) -> Reply:
-    """Return the mechanism's answer to a frame that is its message. Raises as `Exchange.step`."""
+    """Return the mechanism's answer to a frame without a header. Raises as `Exchange.step`."""
     return [await _step(call, exchange, bytes(call.frame))]
 
 

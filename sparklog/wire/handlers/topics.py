@@ -25,10 +25,10 @@ from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.topic_ids import uuid_of
 
 DEFAULT: Final = -1
-"""The number of partitions, or of replicas, that the gateway's settings say."""
+"""Asks for the default number of partitions or of replicas."""
 REPLICAS: Final = 1
 PARTITIONS_MAX: Final = 10_000
-"""A request makes so many partitions at most (ReplicationControlManager)."""
+"""The most partitions that a request may create (ReplicationControlManager)."""
 _Asked = tuple[str | None, UUID | None]
 """A topic by name or by id."""
 
@@ -70,7 +70,7 @@ def _check_total(count: int) -> None:
     if count > PARTITIONS_MAX:
         raise refused(
             ErrorCode.POLICY_VIOLATION,
-            f"a request for {count} partitions: allowed are {PARTITIONS_MAX}",
+            f"a request for {count} partitions: allowed are {PARTITIONS_MAX} or fewer",
         )
 
 
@@ -127,7 +127,7 @@ async def delete_topics(call: Call) -> Reply:
     def prepare(key: _Asked, _: None) -> str:
         name, uuid = key
         if (name is None) == (uuid is None):
-            raise refused(ErrorCode.INVALID_REQUEST, "a topic is named, or has an id: one of both")
+            raise refused(ErrorCode.INVALID_REQUEST, "a topic needs its name or its id, not both")
         topic = by_name.get(name or "") if uuid is None else by_id.get(uuid)
         if topic is None and uuid is not None:
             raise refused(ErrorCode.UNKNOWN_TOPIC_ID, f"unknown topic id {uuid}")

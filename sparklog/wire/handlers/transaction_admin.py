@@ -1,7 +1,7 @@
 """DescribeTransactions, ListTransactions, WriteTxnMarkers: requests of an operator.
 
-`kafka-transactions abort` sends a marker for one partition. A transaction cannot end in a part of
-its partitions, so the marker aborts the whole transaction, and fences its producer.
+`kafka-transactions abort` sends a marker for one partition. A transaction cannot end in only some
+of its partitions, so the marker aborts the whole transaction, and fences its producer.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ def _described(call: Call, image: Image, name: str) -> Fields:
 
 
 async def list_transactions(call: Call) -> Reply:
-    """Return the answer: one instance lists each id, because clients ask all instances."""
+    """Return the answer. Only one instance lists an id, because clients ask all instances."""
     request, gateway = call.request(), call.gateway
     image, now_ms = await gateway.newest_image(), gateway.clock.now_ms()
     try:
@@ -115,7 +115,7 @@ def _filter(request: Any, now_ms: int) -> Callable[[TransactionalId], bool]:
 
 
 async def write_txn_markers(call: Call) -> Reply:
-    """Return the answer. Only ABORT is taken: transactions are committed by their producers."""
+    """Return the answer. Only ABORT is allowed: only its producer commits a transaction."""
     request = call.request()
     is_allowed = call.allows(Scope.ADMIN, resource=Resource.CLUSTER)
     markers = []

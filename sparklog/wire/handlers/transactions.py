@@ -1,7 +1,7 @@
 """AddPartitionsToTxn, EndTxn: the steps of a transactional producer.
 
-Any instance takes any step: each is a commit. Ends share the commits of batches. Older clients get
-INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED (KIP-588).
+Any instance takes any step, because each step is a commit. Ends share the commits of batches. Older
+clients get INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED (KIP-588).
 """
 
 import struct
@@ -18,9 +18,9 @@ from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call, Reply
 
 FENCED_SINCE: Final = 2
-"""The version of these requests from which on PRODUCER_FENCED is told."""
+"""The first version of these requests whose answer may be PRODUCER_FENCED."""
 BUMPS_SINCE: Final = 5
-"""The version of EndTxn whose end raises the epoch (KIP-890)."""
+"""The first version of EndTxn that raises the epoch (KIP-890)."""
 
 _END: Final = struct.Struct(">qh?")
 
@@ -50,7 +50,7 @@ def may_use(call: Call, transactional_id: str) -> bool:
 
 
 async def step_of(call: Call, *, has_epoch: bool) -> Step:
-    """Return the step of a request that names the id and its producer. See `bound_step`."""
+    """Return the step of a request with a transactional id and its producer (see `bound_step`)."""
     request = call.request()
     producer = Producer(request.producer_id, request.producer_epoch)
     step = Step(request.transactional_id, producer)
@@ -58,16 +58,16 @@ async def step_of(call: Call, *, has_epoch: bool) -> Step:
 
 
 async def bound_step(call: Call, step: Step, *, has_epoch: bool, ends: bool) -> Step:
-    """Return a step as it counts.
+    """Return a step that cannot count for a later transaction than the client means.
 
-    It is bound to the transaction that is open when it arrives, unless the client `has_epoch`:
-    one for each transaction (KIP-890).
+    `has_epoch`: the client has a new epoch for each transaction (KIP-890), which is enough. For
+    other clients the step gets the number of its transaction (`transaction_plans.bound`).
     """
     return step if has_epoch else bound(await call.gateway.newest_image(), step, ends=ends)
 
 
 async def add_partitions_to_txn(call: Call) -> Reply:
-    """Return the answer. All partitions are added, or none."""
+    """Return the answer. Either all partitions are added, or none."""
     request = call.request()
     name = request.v3_and_below_transactional_id
     producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
@@ -115,8 +115,8 @@ def _code(call: Call, image: Image, place: Place) -> int:
 async def end_txn(call: Call) -> Reply:
     """Return the answer; from version 5 on with the producer's next epoch.
 
-    Each transaction has one, so bodies are read and written by hand (EndTxnRequest.json,
-    EndTxnResponse.json).
+    Each transaction sends this request, so its bodies are read and written by hand
+    (EndTxnRequest.json, EndTxnResponse.json).
     """
     reader = call.reader()
     name = reader.string()

@@ -1,7 +1,7 @@
-"""AddOffsetsToTxn, TxnOffsetCommit: a group's offsets that are committed if a transaction is.
+"""AddOffsetsToTxn, TxnOffsetCommit: offsets of a group that are committed with a transaction.
 
-The offsets wait in the metadata. The entry that ends the transaction appends them to
-__consumer_offsets. The group's coordinator checks them as it checks a commit.
+The group's coordinator checks the offsets as it checks a commit. Then they wait in the metadata.
+The entry that ends the transaction appends them to __consumer_offsets.
 """
 
 from typing import Any, Final
@@ -25,7 +25,7 @@ from sparklog.wire.handlers.offset_commit import TopicRule
 from sparklog.wire.handlers.transactions import FENCED_SINCE, may_use, step_of, taken
 
 ADDS_SINCE: Final = 5
-"""The version of TxnOffsetCommit that adds its group to the transaction itself (KIP-890)."""
+"""The first version of TxnOffsetCommit that adds its group to the transaction itself (KIP-890)."""
 
 
 async def add_offsets_to_txn(call: Call) -> Reply:
@@ -91,7 +91,7 @@ def _given_offsets(request: Any) -> dict[TopicPartition, CommittedOffset]:
 
 
 async def _left(call: Call, step: Step, offsets: list[PendingOffset]) -> dict[TopicPartition, int]:
-    """Keep offsets until the end of their transaction; return the code of each."""
+    """Keep offsets in the metadata until their transaction ends; return the code of each."""
     adds_group, transactions = call.version >= ADDS_SINCE, call.gateway.transactions
     code = await taken(
         call,

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials, AlterUserScramCredentials (KIP-554): users, by kafka-configs.
+"""DescribeUserScramCredentials, AlterUserScramCredentials (KIP-554): requests of kafka-configs.
 
 A request sets and removes credentials of users. If one change of a user is refused, none of that
 user's changes is made (ScramControlManager). An answer never has keys, and a request never has a
@@ -30,7 +30,7 @@ class _Refused(NamedTuple):
 
 
 async def describe_users(call: Call) -> Reply:
-    """Return the answer: mechanisms and iterations of users."""
+    """Return the answer: the mechanisms and iterations of users."""
     asked = call.request().users
     if not call.allows(Scope.READ, resource=Resource.CLUSTER):
         return call.answer({"error_code": DENIED[Resource.CLUSTER]})
@@ -61,7 +61,7 @@ async def alter_users(call: Call) -> Reply:
     named = [(one.name, one.mechanism) for one in (*request.upsertions, *request.deletions)]
     names = list(dict.fromkeys(name for name, _ in named))
     if not call.allows(Scope.ADMIN, resource=Resource.CLUSTER):
-        denied = _Refused(DENIED[Resource.CLUSTER], "users need admin on the cluster")
+        denied = _Refused(DENIED[Resource.CLUSTER], "changes of users need ADMIN on the cluster")
         return _answered(call, names, dict.fromkeys(names, denied))
     image = await call.gateway.newest_image()
     refused = _refused(image, request)
@@ -90,7 +90,7 @@ def _credential(one: Any) -> ScramCredential:
 
 
 def _refused(image: Image, request: Any) -> dict[str, _Refused]:
-    """Return the users with a refused change, each with the first reason."""
+    """Return the users with a refused change, and the first reason for each."""
     found: dict[str, _Refused] = {}
     keys = [(one.name, one.mechanism) for one in (*request.deletions, *request.upsertions)]
     for key, count in Counter(keys).items():

@@ -11,7 +11,8 @@
     offsets         the committed offsets of the groups of a shard; offset_checks
     records         the records of __consumer_offsets; messages (encoding), batches
     lag             how far a group is behind; lag_state (Burrow's rules), lag_window (commits)
-    group_log       groups, for processes that are not their coordinator; alive (gateways)
+    group_log       groups, for processes that are not their coordinator
+                      alive (whether a gateway is alive)
     placement       the partition of a group
     offsets_topic   the topic itself: created, claimed, and read
 

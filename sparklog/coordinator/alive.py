@@ -1,7 +1,7 @@
-"""Tells other processes whether a gateway is alive: a living gateway rewrites its sign of life.
+"""Finds out whether a gateway is alive: a living gateway rewrites its sign of life.
 
 A gateway that was killed stays among the brokers until another gateway declares it dead. The caller
-compares no clocks: it waits, and looks whether a sign of life changes.
+compares no clocks: it waits, and checks whether a sign of life changes.
 """
 
 from collections.abc import Iterable

@@ -14,7 +14,7 @@ NOTHING: Final[Partitions] = frozenset()
 
 
 class Reader(NamedTuple):
-    """The part of a member that an assignor sees; `assigned` is its present target."""
+    """A member as an assignor sees it; `assigned` is its present target."""
 
     topic_ids: frozenset[str]
     assigned: Partitions = NOTHING
@@ -67,10 +67,11 @@ def _has_moved(found: dict[str, set[TopicIdPartition]], by_topic: Mapping[str, l
 
 
 def in_ranges(readers: Readers, counts: Mapping[str, int]) -> dict[str, Partitions]:
-    """Give each reader of a topic a range of its partitions; the first get one more (`range`).
+    """Give each reader of a topic a range of its partitions (`range`).
 
-    Static members come first, by instance id, then the others by member id. So members that read
-    the same topics get the same ranges of each topic.
+    If the partitions cannot be divided evenly, the first readers get one more. Static members come
+    first, by instance id, then the others by member id. So members that read the same topics get
+    the same range of each topic.
     """
     found: dict[str, set[TopicIdPartition]] = {member_id: set() for member_id in readers}
     for topic_id, count in counts.items():
@@ -95,4 +96,4 @@ def _readers_of(topic_id: str, readers: Readers) -> list[str]:
 
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": uniform, "range": in_ranges}
-"""By the names of `group.remote.assignor`; the first one is the default."""
+"""The assignors by the names of `group.remote.assignor`; the first one is the default."""

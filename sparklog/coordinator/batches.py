@@ -24,9 +24,9 @@ def batch_of(records: Sequence[Record], now_ms: int) -> bytes:
 
 
 def _pieces(records: Sequence[Record]) -> list[bytes]:
-    """Return the bytes of records, in pieces: a copy for each record would take longer."""
+    """Return the bytes of records as pieces; one join is faster than a join for each record."""
     pieces: list[bytes] = []
-    known, many = _VARINTS, len(_VARINTS)  # read here, not by a function: there are four a record
+    known, many = _VARINTS, len(_VARINTS)  # looked up inline: a record has four varints
     for delta, (key, found) in enumerate(records):
         number = known[delta] if delta < many else _encoded(delta)
         key_size = known[len(key)] if len(key) < many else _encoded(len(key))
@@ -66,7 +66,7 @@ def records_of(pieces: Iterable[memoryview], start: int, end: int) -> Iterator[R
 
     Raises CorruptRecordError.
     """
-    # Loaded with the first batch: the kernels take a while.
+    # Imported with the first batch: loading the kernels takes a while.
     from sparklog.record.checksum import verify_checksums
     from sparklog.record.decode import decode
     from sparklog.record.scan import scan_batches

@@ -1,7 +1,7 @@
 """The state machine of a group of the consumer protocol (KIP-848): each heartbeat is a step.
 
-    1  note the member's subscription; if topics or members have changed: epoch + 1
-    2  if the group's epoch is ahead of the target's: an assignor makes a new target for all members
+    1  note the member's subscription; if topics or members have changed: group epoch + 1
+    2  if the group epoch is above the target's epoch: an assignor makes new targets for all members
     3  move the member one step towards its own target (`reconciled`)
 
 A member that leaves, or sends no heartbeat during its session, is removed; other members get its
@@ -75,7 +75,7 @@ class ConsumerGroup:
 
     @property
     def is_unused(self) -> bool:
-        """Whether the log has no record of it."""
+        """Whether the log has no record of the group."""
         return not self.epoch and not self.members
 
     def no_records(self) -> list[Record]:
@@ -118,7 +118,7 @@ class ConsumerGroup:
         )
 
     def _problem(self, request: ConsumerHeartbeat) -> tuple[int, str] | None:
-        """Return the code and the message that a heartbeat is refused with; None if it is not."""
+        """Return the code and the message of a refused heartbeat; None if it is accepted."""
         member_id, instance_id = request.member_id, request.instance_id
         most, joins = self._limits.consumer_max_size, request.epoch == JOIN_EPOCH
         if len(self.members) >= most and member_id not in self.members:
@@ -146,7 +146,7 @@ class ConsumerGroup:
         return _epoch_problem(member, request)
 
     def _joined(self, request: ConsumerHeartbeat, out: Effects) -> ConsumerMember:
-        """Return the group's member for a request; a static member replaces its predecessor."""
+        """Return the member that sends a request; a static member replaces its former member id."""
         known_id = request.member_id
         if request.instance_id is not None:
             known_id = self._static_ids.get(request.instance_id, known_id)
@@ -173,7 +173,7 @@ class ConsumerGroup:
         member: ConsumerMember,
         out: Effects,
     ) -> None:
-        """Raise the epoch if the members now read other topics, or if topics have changed."""
+        """Raise the group epoch if members read other topics now, or if topics have changed."""
         matches = self._subscriptions.take(member, request.topics, request.may_read)
         if member == before and not matches and request.topics is self._topics:
             return
@@ -192,7 +192,7 @@ class ConsumerGroup:
         out.records.append(records.epoch_record(self.group_id, self.epoch, self._metadata_hash))
 
     def _assign(self, request: ConsumerHeartbeat, out: Effects) -> None:
-        """Make the target assignment of this epoch, and write its changes as records."""
+        """Make the target assignment of this epoch, and append records of its changes to `out`."""
         read = {
             member_id: self._subscriptions.topic_ids(member, request.topics)
             for member_id, member in self.members.items()
@@ -272,7 +272,7 @@ class ConsumerGroup:
         return LeaveAnswer(NONE, tuple(codes))
 
     def fire(self, timer: Timer, _now: Now, out: Effects) -> None:
-        """Fence a member: its session, or its time for giving partitions up, is over."""
+        """Fence a member whose session, or whose time for giving partitions up, is over."""
         self._fence(self.members[timer.member_id], out)
 
     def _fence(self, member: ConsumerMember, out: Effects) -> None:
@@ -351,7 +351,7 @@ def _or_none(timeout_ms: int) -> int | None:
 
 
 def _epoch_problem(member: ConsumerMember, request: ConsumerHeartbeat) -> tuple[int, str] | None:
-    """Return the code and the message that a heartbeat's epoch is refused with, or None.
+    """Return the code and the message if a heartbeat's epoch is refused; else None.
 
     A member may send its previous epoch if it owns only partitions that are assigned to it: the
     answer with the new epoch may have been lost.

@@ -4,8 +4,8 @@
       ▲                                         other members have given theirs up    │
       └───────────────────────────────────────────────────────────────────────────────┘
 
-A member gets a partition once no other member has it. A member that must give partitions up keeps
-its epoch until it has confirmed that it did. The rules are those of Kafka's
+A member gets a partition as soon as no other member has it. A member that must give partitions up
+keeps its epoch until it confirms that it has done so. The rules are those of Kafka's
 CurrentAssignmentBuilder.
 """
 
@@ -43,7 +43,7 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Partitions = NOTHING
     revoking: Partitions = NOTHING
-    """Partitions that it was told to give up, and has not confirmed yet."""
+    """Partitions that the member must give up, and has not confirmed yet."""
 
     def is_reconciled_to(self, epoch: int) -> bool:
         """Whether it has all partitions that the target of an epoch gives it."""
@@ -63,9 +63,8 @@ def reconciled(
 ) -> ConsumerMember:
     """Return a member one step nearer to its target; the same member if it must wait.
 
-    `owned` are the partitions that the member reports; None if its heartbeat has no such field.
-    `is_free` tells whether a partition is free: neither assigned to another member, nor still to be
-    given up by one.
+    `owned` are the partitions that the member reports; None if its heartbeat does not report any.
+    `is_free` tells whether a partition is free: no other member has it, or must still give it up.
     """
     epoch = member.epoch
     if member.state is MemberState.UNREVOKED_PARTITIONS:

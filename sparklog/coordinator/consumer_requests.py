@@ -1,4 +1,4 @@
-"""Requests of the consumer protocol: checks their form, and describes groups."""
+"""Checks the form of requests of the consumer protocol, and describes its groups."""
 
 from sparklog.coordinator.assignors import ASSIGNORS, NOTHING
 from sparklog.coordinator.consumer_group import ConsumerGroup
@@ -14,7 +14,7 @@ from sparklog.errors import ErrorCode
 
 
 def refusal(request: ConsumerHeartbeat) -> tuple[int, str] | None:
-    """Return the code and the message that a malformed heartbeat is refused with, or None.
+    """Return the code and the message if a heartbeat is malformed; None if it is accepted.
 
     The rules are those of throwIfConsumerGroupHeartbeatRequestIsInvalid (GroupMetadataManager).
     """

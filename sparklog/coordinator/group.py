@@ -4,8 +4,8 @@
       ▲                  ▲    ▲                                                     │ the leader's
       └──── no members ──┘    └── a join, a leave, a session that ends ── Stable ◀──┘ SyncGroup
 
-Rules and codes are those of Kafka 4.1.1 (GroupMetadataManager, ClassicGroup). A request that must
-wait leaves its token in the member.
+Rules and codes are those of Kafka 4.1.1 (GroupMetadataManager, ClassicGroup). The token of a
+request that must wait stays in its member.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000
 
 
 class Group:
-    """One group. `save` writes its record; `new_id` returns a unique text."""
+    """One group. `save` appends its record to the effects; `new_id` returns a unique text."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Group:
     # --------------------------------------------------------------------------------------- join
 
     def join(self, request: JoinRequest, token: Token, now: Now, out: Effects) -> None:
-        """Take a JoinGroup, whose session timeout was checked; answer it now or later."""
+        """Take a JoinGroup (its session timeout is checked already); answer it now or later."""
         if problem := self._join_problem(request):
             out.answer(token, JoinAnswer(problem, request.member_id))
         elif request.member_id in self.members.pending:
@@ -164,8 +164,8 @@ class Group:
         member.joining = None
         answer = self._join_answer(member)
         if not request.skips_assignment:
-            # The answer names the old leader id, so the client does not assign: nobody waits for
-            # it.
+            # The answer names the old leader id, so the client does not assign partitions: no
+            # member waits for an assignment.
             answer = answer._replace(leader=leader or "", members=())
         else:
             answer = answer._replace(skip_assignment=leader == known)
@@ -217,7 +217,7 @@ class Group:
             self._timers.set(Timer(self.group_id, JOIN), now.timer_ms + timeout_ms)
 
     def _join_is_over(self, now: Now, out: Effects) -> None:
-        """The time for joining is over: extend an initial delay if members came, else complete."""
+        """Complete the join, but first extend an initial delay in which new members came."""
         if self._is_initial and self._has_grown and self._initial_left_ms:
             self._has_grown = False
             delay_ms = min(self._limits.initial_rebalance_delay_ms, self._initial_left_ms)
@@ -331,7 +331,7 @@ class Group:
         return problem
 
     def _after_leaving(self, has_shrunk: bool, now: Now, out: Effects) -> None:
-        """Rebalance after members have left, or complete a join that waited for those who left."""
+        """Rebalance after members have left, or complete a join that waited only for them."""
         if self.state is State.PREPARING or (has_shrunk and self.state is not State.EMPTY):
             self._rebalance(now, out)
 
@@ -359,7 +359,7 @@ class Group:
 
     @property
     def is_unused(self) -> bool:
-        """Whether it was never used: no generation, no member, no pending id."""
+        """Whether the group was never used: no generation, no member, no pending id."""
         is_empty = self.state is State.EMPTY and self.generation == 0
         return is_empty and not self.members.pending
 

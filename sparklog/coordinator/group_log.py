@@ -1,12 +1,12 @@
 """Groups read and changed in the log, by processes that are not their coordinator.
 
-    read     a shard for each partition of __consumer_offsets follows the log
-    change   the shard answers the request; its records are appended at the end that it has read
+    ask      a shard for each partition of __consumer_offsets follows the log, and answers
+    change   the shard answers; its records are appended if the log still ends where it has read
     planned  the same without the append: the records go into an entry with other writes
 
-A living coordinator reads such an append before it answers its next request. A group that has
-members may be changed by its members only. If no gateway is alive, no member can be connected: the
-change then first removes the members, under a new leader epoch that it claims.
+A living coordinator reads such an append before it answers its next request. As long as a group has
+members, only they may change it. If no gateway is alive, no member can be connected: a change then
+claims a new leader epoch, and first removes the members.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,17 +54,17 @@ from sparklog.model import TopicDescription, TopicPartition
 TRIES_MAX: Final = 50
 """How often a change is planned again because others have written to the partition."""
 FOLLOWED_MS: Final = 3_600_000
-"""A partition that was not read for longer is read from its start again: compaction may have
-removed records that delete earlier ones."""
+"""A partition that was not read for longer is read again from its start: compaction may have
+removed tombstones of records that were read."""
 COMMITS_MAX: Final = 500_000
-"""The most records of a partition that are searched for a group's commits."""
+"""The most records of a partition that are read to find a group's commits."""
 PRODUCE_VERSION: Final = 13
 
 
 class PlannedAppend(NamedTuple):
     """Records to append to a partition of __consumer_offsets, if it still ends at `end_offset`.
 
-    `leader_epoch` is the epoch that this change has claimed; None: the append needs none.
+    `leader_epoch` is the epoch that this change has claimed; None if it has claimed none.
     """
 
     topic: TopicDescription
@@ -76,7 +76,7 @@ class PlannedAppend(NamedTuple):
 
 @dataclass(slots=True)
 class _Followed:
-    """A partition, as read up to `end_offset`."""
+    """A partition that was read up to `end_offset`."""
 
     topic: TopicDescription
     number: int
@@ -169,10 +169,10 @@ class GroupLog:
     def commits_since(
         self, group_id: str, since_ms: int
     ) -> list[tuple[TopicPartition, CommittedOffset]]:
-        """Return the commits of a group since a time, without those that compaction has removed.
+        """Return the commits of a group since a time, in the order of the log.
 
-        They are in the order of the log. At most its last COMMITS_MAX records are searched. Raises
-        as `ask`.
+        Commits that compaction has removed are missing. Only the last COMMITS_MAX records of the
+        partition are read. Raises as `ask`.
         """
         topic = self._topic()
         if topic is None:
@@ -198,7 +198,7 @@ class GroupLog:
             number = partition_of(group_id, topic.num_partitions)
             for _ in range(TRIES_MAX):
                 found, effects = self._newest(topic, number), Effects()
-                del self._followed[number]  # it is kept again once its records are in the log
+                del self._followed[number]  # kept again after its records are in the log
                 epoch = self._without_members(found, group_id, effects)
                 wall_ms = self._catalog.clock.now_ms()
                 answer = _answered(found.shard, request, effects, wall_ms)
@@ -263,7 +263,7 @@ class GroupLog:
             return None
 
     def _newest(self, topic: TopicDescription, number: int) -> _Followed:
-        """Return a partition in its newest state; read only new records."""
+        """Return a partition in its newest state; of a known one only new records are read."""
         found, now_ms = self._followed.get(number), self._catalog.clock.boot_ms()
         end_offset = self._catalog.partition(topic, number).log_end_offset
         if (
@@ -298,8 +298,8 @@ class GroupLog:
         return epoch
 
     def _has_appended(self, found: _Followed, effects: Effects, epoch: int | None) -> bool:
-        """Append at the end that was read; False if another append was first: read again."""
-        # Loaded with the first change: the kernels take a while.
+        """Append at the end that was read; return False if another process has appended first."""
+        # Imported with the first change: loading the kernels takes a while.
         from sparklog.group_commit.append_slots import Append, AppendCounts, Appended, Slot
         from sparklog.group_commit.append_writer import AppendWriter
 

@@ -75,7 +75,10 @@ def restore(group: Group, value: dict[str, Any]) -> None:
 
 
 def described(group: Group) -> DescribedGroup:
-    """Return a group for DescribeGroups; protocol, metadata, assignments only if it is Stable."""
+    """Return a group for DescribeGroups.
+
+    Only a Stable group has a protocol, metadata and assignments.
+    """
     is_stable = group.state is State.STABLE
     protocol = (group.protocol or "") if is_stable else ""
     members = tuple(
@@ -93,7 +96,7 @@ def described(group: Group) -> DescribedGroup:
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """Return the topics that a group of consumers reads; None if that cannot be told."""
+    """Return the topics that the members of a group read; None if they are unknown."""
     if group.protocol_type != CONSUMER or group.protocol is None:
         return None
     found: set[str] = set()

@@ -4,9 +4,9 @@
                   ▲       ▲               lag in time      now - the timestamp of record 6
          committed 6     ends at 10
 
-A committed offset is that of the next record to read. Compaction may have removed records, so fewer
-records than the lag may be left to read. If retention has removed the next record, the lag in time
-counts from the first record that is left.
+A committed offset is the offset of the next record to read. If compaction has removed records,
+fewer records than the lag are left to read. If retention has removed the next record, the lag in
+time counts from the first record that is left.
 """
 
 from collections.abc import Iterable
@@ -17,11 +17,11 @@ from sparklog.model import TopicPartition
 
 
 class PartitionLag(NamedTuple):
-    """A partition that a group has committed, or that one of its members reads.
+    """The lag of a group in a partition that it has committed, or that one of its members reads.
 
     `current_offset` is None if nothing is committed; the log's offsets are None if the topic does
-    not exist. `lag_ms` is None if it was not asked for, or if the next record has no timestamp.
-    `state` is None if it was not asked for, or if there is a lag and fewer than two commits are
+    not exist. `lag_ms` is None if it was not requested, or if the next record has no timestamp.
+    `state` is None if it was not requested, or if there is a lag and fewer than two commits are
     known.
     """
 

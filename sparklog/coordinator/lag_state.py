@@ -5,8 +5,8 @@ commits.
 
     OK       the lag is 0, or was 0 in the window, or has shrunk in the window
     WARN     commits continue, and the lag never shrinks: the group is slower than the producers
-    STOP     the last commit is longer ago than the window lasts, and in the last 100 seconds the
-             log end was always above it
+    STOP     the last commit is longer ago than the window is long, and in the last 100 seconds the
+             log end offset was always above the committed offset
     STALL    commits continue, always with the same offset
     REWIND   the committed offset went back, and has not reached its former value again
 
@@ -34,7 +34,7 @@ class LagState(StrEnum):
 
 _BAD: Final = frozenset({LagState.STOP, LagState.STALL, LagState.REWIND})
 LEAST: Final = 2
-"""The fewest commits of a window: one commit does not show how often commits come."""
+"""The fewest commits for a state: one commit does not show how often the group commits."""
 
 
 class SeenCommit(NamedTuple):

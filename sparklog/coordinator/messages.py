@@ -40,7 +40,7 @@ class Tagged:
 
 
 class MessageReader:
-    """Reads a message front to back. Its methods raise CorruptRecordError beyond the end."""
+    """Reads a message from its start. Its methods raise CorruptRecordError beyond the end."""
 
     def __init__(self, data: bytes, *, flexible: bool) -> None:
         self._data = data
@@ -129,7 +129,7 @@ class MessageReader:
 
 
 def read_message(data: bytes, schema: Schema, *, flexible: bool) -> dict[str, Any]:
-    """Return the fields of a message. Raises CorruptRecordError if it is cut or its sizes lie."""
+    """Return the fields of a message. Raises CorruptRecordError if it is cut or has wrong sizes."""
     return MessageReader(data, flexible=flexible).struct(schema)
 
 

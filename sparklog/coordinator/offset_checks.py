@@ -1,4 +1,4 @@
-"""Checks of offsets before a commit, for which the group need not be read."""
+"""Checks of offsets before a commit that need nothing but the topics, not the group."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -35,7 +35,7 @@ GROUP_ID_SINCE: Final = 9
 """The first version of OffsetCommit that gets GROUP_ID_NOT_FOUND and has member epochs."""
 
 FRONTS: Final = 10_000
-"""Pairs of a group and a topic whose keys are remembered: a group commits them again and again."""
+"""The most pairs of a group and a topic whose keys are cached: a group commits the same again."""
 
 _KEY: Final = struct.Struct(">hh")
 _SIZE: Final = struct.Struct(">h")
@@ -91,7 +91,7 @@ def _value(
 
 @lru_cache(FRONTS)
 def _key_front(group_id: str, topic: str) -> bytes:
-    """Return the key of a commit up to its partition."""
+    """Return the bytes of a commit's key in front of the partition."""
     name, topic_name = group_id.encode(), topic.encode()
     head = _KEY.pack(OFFSET_COMMIT, len(name)) + name
     return head + _SIZE.pack(len(topic_name)) + topic_name
@@ -147,9 +147,10 @@ def expired(
 ) -> Iterator[TopicPartition]:
     """Yield the partitions whose offsets of a group have expired (offsets.retention.minutes).
 
-    The retention of an offset begins when the group becomes empty. It begins at the commit if the
-    group is used only for offsets, or if no member of a stable group reads the topic any more. All
-    other offsets stay. An offset with an expiry time of its own expires at that time instead.
+    The retention begins when a classic group becomes empty. It begins at the commit if the classic
+    group has only committed offsets and never had members, and if no member of a Stable group or of
+    a consumer group reads the topic. All other offsets stay. If its retention has begun, an offset
+    with its own expiry time expires at that time instead.
     """
     since = _since(group)
     for place, offset in offsets.items():
@@ -162,7 +163,7 @@ def expired(
 
 
 def _since(group: AnyGroup) -> Callable[[TopicPartition, CommittedOffset], int | None]:
-    """Return a function: when the retention of an offset began, in ms; None: not yet."""
+    """Return a function that tells when an offset's retention began, in ms; None: not yet."""
     if isinstance(group, ConsumerGroup):
         return lambda place, offset: None if group.reads(place.topic) else offset.committed_ms
     if group.state is State.EMPTY and group.protocol_type is not None:
@@ -219,7 +220,10 @@ def _epoch_problem(group: ConsumerGroup, member_id: str, epoch: int) -> int:
 
 
 def keeps_offsets(group: AnyGroup) -> Callable[[str], bool] | None:
-    """Return a function: do members read a topic, so that its offsets stay; None: all stay."""
+    """Return a function that tells whether a topic's offsets must stay: because members read it.
+
+    Returns None if no offset of the group may be deleted.
+    """
     if isinstance(group, ConsumerGroup):
         return group.reads
     if group.state is State.EMPTY:

@@ -73,7 +73,7 @@ class Replays(Protocol):
 def load(
     catalog: Catalog, topic: TopicDescription, partition: int, shard: Replays, start: int = 0
 ) -> int:
-    """Replay a partition into a shard from an offset on; return the log end offset it has read to.
+    """Replay the records of a partition from `start` on into a shard; return the log end offset.
 
     Records of aborted transactions are left out. Raises CorruptRecordError, MissingFileError.
     """

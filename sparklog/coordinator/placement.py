@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Final
 
 GROUPS: Final = 10_000
-"""Groups whose partition is remembered: each of their requests asks for it."""
+"""The most groups whose partition is cached: every request of a group needs it."""
 
 
 def java_hash(text: str) -> int:

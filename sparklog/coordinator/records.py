@@ -214,7 +214,7 @@ class Record(NamedTuple):
 
 
 made_record: Final[Callable[[tuple[bytes, bytes | None]], Record]] = partial(tuple.__new__, Record)
-"""Makes a Record of its fields, which takes half of the time of the class."""
+"""Makes a Record from a tuple of its fields, in half the time of the constructor."""
 
 
 def write_record(

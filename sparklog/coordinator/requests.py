@@ -16,14 +16,15 @@ NO_EPOCH = -1
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
-"""The epoch with which a static member leaves: its place is kept until its session ends."""
+"""The epoch with which a static member leaves: its partitions stay with it until its session
+ends."""
 
 Token = Any
-"""Any value that the sender of a request chooses: it marks the answer to this request."""
+"""Any value that the sender of a request chooses; the answer to the request has the same token."""
 
 
 class Now(NamedTuple):
-    """The time: `timer_ms` by a clock that is never set; `wall_ms` since 1970, for records."""
+    """The time: `timer_ms` by a clock that nobody sets; `wall_ms` since 1970, for records."""
 
     timer_ms: int
     wall_ms: int
@@ -77,7 +78,10 @@ class JoinAnswer(NamedTuple):
 
 
 class SyncRequest(NamedTuple):
-    """SyncGroup; the leader's has the assignments. Protocol type and name: None below version 5."""
+    """SyncGroup; the leader sends the assignments.
+
+    Protocol type and name are None below version 5.
+    """
 
     group_id: str
     generation: int
@@ -140,7 +144,7 @@ class CommittedOffset(NamedTuple):
 made_offset: Final[Callable[[Iterable[Any]], CommittedOffset]] = partial(
     tuple.__new__, CommittedOffset
 )
-"""Makes a CommittedOffset of all its fields, which takes a third of the time of the class."""
+"""Makes a CommittedOffset from all its fields, in a third of the time of the constructor."""
 
 
 class CommitRequest(NamedTuple):
@@ -161,7 +165,7 @@ class CommitRequest(NamedTuple):
 
     @property
     def names_nobody(self) -> bool:
-        """Whether it names neither a member nor a generation."""
+        """Whether the request names neither a member nor a generation."""
         is_known = self.member_id != NO_MEMBER or self.instance_id is not None
         return self.generation == NO_GENERATION and not is_known
 
@@ -256,7 +260,7 @@ class ConsumerHeartbeat(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether all fields are given: a member sends them to join, or if an answer was lost."""
+        """Whether all fields are given, as when a member joins, or when an answer was lost."""
         subscribes = self.topic_names is not None or self.topic_regex is not None
         says_all = subscribes and self.rebalance_timeout_ms != -1 and self.owned is not None
         return self.epoch == JOIN_EPOCH or says_all

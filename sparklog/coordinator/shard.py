@@ -4,8 +4,9 @@
     handle    takes a request; returns answers, and records to append; an answer may come later
     tick      runs the timers that are due; returns answers and records, too
 
-The answers of a call may be sent when its records, and those of earlier calls, are durable. If the
-records cannot be appended, the caller drops the shard, and loads another one from the log.
+The caller may send the answers of a call when its records, and those of all earlier calls, are
+durable. If the records cannot be appended, the caller drops the shard, and loads a new one from the
+log.
 """
 
 from collections.abc import Callable, Mapping
@@ -139,7 +140,7 @@ class Shard:
 
     @property
     def next_ms(self) -> int | None:
-        """When `tick` next has something to do, by the timers' clock in ms; None: never."""
+        """When the next timer is due, in ms of the timers' clock; None if there is no timer."""
         return self._timers.next_ms
 
     def tick(self, now: Now) -> Effects:
@@ -314,7 +315,7 @@ class Shard:
             self._out.records.append(offset_record(group_id, place, None))
 
     def _put(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Keep committed offsets; with `_drop` the only way, so that a GroupLog sees them all."""
+        """Keep committed offsets. Only this and `_drop` change them: a GroupLog overrides both."""
         self._offsets.setdefault(group_id, {}).update(offsets)
 
     def _drop(self, group_id: str, place: TopicPartition) -> None:

@@ -42,7 +42,10 @@ class Timer(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupLimits:
-    """Broker configs: group.* and offset.* with Kafka's defaults; consumer_*: group.consumer.*."""
+    """The broker configs group.* and offset.*, with Kafka's defaults.
+
+    A field `consumer_…` is group.consumer.….
+    """
 
     consumer_session_timeout_ms: int = 45_000
     consumer_heartbeat_interval_ms: int = 5_000

@@ -1,8 +1,9 @@
 """The topics that members of a consumer group read: by name, and by regular expression.
 
-A regular expression has RE2's syntax (KIP-848) and matches a whole name. It is matched again when
-topics were created or deleted. A subscription that was loaded from a record is matched against all
-topics until its member sends a request: only the request tells which topics the member may read.
+A regular expression has RE2's syntax (KIP-848), and must match a whole name. It is matched again
+when topics are created or deleted. Only a request tells which topics the member may read. So a
+subscription that was loaded from a record is matched against all topics until the member sends a
+request.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -49,7 +50,10 @@ class Subscriptions:
         self._matches.pop(member_id, None)
 
     def names(self, member: ConsumerMember, topics: Topics | None = None) -> frozenset[str]:
-        """Return the names of a member's topics; those it names need not exist."""
+        """Return the names of a member's topics. Topics in its list of names need not exist.
+
+        `topics` is for a regular expression that was not matched yet; None ignores it.
+        """
         known = self._matches.get(member.member_id)
         matched: frozenset[str] = frozenset()
         if known is not None:

@@ -1,6 +1,6 @@
 """Timers: a deadline for each key.
 
-To postpone a deadline costs nothing until the old one is due.
+Postponing a deadline costs no time until the old deadline is due.
 """
 
 from collections.abc import Hashable, Iterator
@@ -44,7 +44,7 @@ class Timers(Generic[Key]):
         return None
 
     def due(self, now_ms: int) -> Iterator[Key]:
-        """Yield the keys whose deadline has come, earliest first; each is removed first."""
+        """Remove and yield the keys whose deadline has come, earliest first."""
         while (next_ms := self.next_ms) is not None and next_ms <= now_ms:
             _, _, key = heappop(self._heap)
             del self._deadlines[key]

@@ -1,7 +1,7 @@
-"""Brokers' log directories are dumped, imported and exported, as Kafka's own tools see them.
+"""Dumps, imports and exports brokers' log directories, as Kafka's own tools see them.
 
-dump_…      what kafka-dump-log.sh prints of a file, character for character
-import_…    a broker's log directory becomes topics here
-take_over   a broker's transactional ids go on here, with the transactions that are open
-export_…    topics here become a directory that a broker mounts
+dump_…      prints a file as kafka-dump-log.sh does, character for character
+import_…    makes topics here from a broker's log directory
+take_over   makes transactional ids here from a broker's, with their open transactions
+export_…    writes topics into a directory that a broker can mount
 """

@@ -1,9 +1,9 @@
-"""ABORT markers for open transactions that have no producer to end them.
+"""ABORT markers that an export writes for open transactions.
 
-A transaction that was open when its log was imported is open here: readers of committed records end
-at it. A broker that mounts the log knows no open transaction (it was stopped cleanly, and the
-snapshot of producers that it gets has none), and would show its records as committed. So a marker
-for each follows behind the log's end.
+Here, a read_committed reader stops at an open transaction. A broker that mounts the exported log
+would show its records as committed: it knows no open transaction, because it was stopped cleanly,
+and the producer snapshot that it gets has none. So the export appends an ABORT marker for each open
+transaction at the end of the log.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ from sparklog.storage.files import Files
 
 
 class AbortMarker(NamedTuple):
-    """The end that an open transaction gets: its producer's, and the transaction's first offset."""
+    """The ABORT of an open transaction: its producer, and its first offset."""
 
     producer_id: int
     producer_epoch: int
@@ -28,10 +28,11 @@ class AbortMarker(NamedTuple):
 
 
 def abort_markers(files: Files, directory: str, log: PartitionLog) -> list[AbortMarker]:
-    """Return a marker for each open transaction of a log, by producer.
+    """Return a marker for each open transaction of a log, sorted by producer id.
 
-    `directory` is the topic's. A transaction of which deletion or compaction has left no batch
-    needs no marker. Reads headers until it has seen a batch of each. Raises the errors of reading.
+    `directory` is the topic's. If deletion or compaction has removed all batches of a transaction,
+    it needs no marker. Batch headers are read until each transaction was seen. Raises the errors of
+    reading.
     """
     missing = dict(log.transactions)
     markers: list[AbortMarker] = []
@@ -48,7 +49,7 @@ def abort_markers(files: Files, directory: str, log: PartitionLog) -> list[Abort
 def _batches(
     files: Files, directory: str, entries: Iterable[SegmentEntry], producers: list[int]
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield producer id, producer epoch and offset of each transactional batch of producers."""
+    """Yield producer id, producer epoch and offset of each transactional batch of `producers`."""
     for entry in entries:
         if entry.producer_ids is not None and set(producers).isdisjoint(entry.producer_ids):
             continue

@@ -1,10 +1,10 @@
-"""A broker's log directory: which partitions it has, and of which files each consists.
+"""A broker's log directory: its partitions, and the files of each.
 
     <log dir>/meta.properties  …-checkpoint          <topic>-<partition>/<20 digits>.log  .index  …
 
-Names come from a stranger: only those that Kafka can have made are taken, and nothing but plain
-files and directories. Directories that are being deleted, moved or that are astray (`-delete`,
-`-future`, `-stray`) are left out, as are files that are being deleted or cleaned.
+The directory is not trusted: only names that Kafka gives are accepted, and only plain files and
+directories. Directories with `-delete`, `-future` or `-stray`, and files that a broker is deleting
+or cleaning, are left out.
 """
 
 import fcntl
@@ -26,8 +26,8 @@ from sparklog.storage.local import LocalFiles
 
 LOCK_FILE: Final = ".lock"
 PARTITIONS_MAX: Final = 100_000
-"""A topic gets as many partitions as its largest number asks for: one directory must not make two
-thousand million of them."""
+"""The most partitions of a topic. The largest number among its directories decides how many it
+gets; one wrong name must not make two thousand million partitions."""
 
 _PARTITION: Final = re.compile(r"(.+)-([0-9]{1,10})", re.ASCII)
 _LEFT_OUT: Final = re.compile(r".+(\.[0-9a-f]{32}-(delete|future|stray)|-(delete|future|stray))")
@@ -39,7 +39,7 @@ _UNFINISHED: Final = re.compile(r"[0-9]{20}\..*\.swap", re.ASCII)
 
 @dataclass(slots=True)
 class SegmentFiles:
-    """The files of one segment: sizes by suffix; `.log` is always there."""
+    """The files of one segment: their sizes by suffix. `.log` is always among them."""
 
     base_offset: int
     sizes: dict[str, int] = field(default_factory=dict)
@@ -55,7 +55,10 @@ class SegmentFiles:
 
 
 class PartitionDir:
-    """One partition's directory. A `problem` says why it cannot be one; then no file is read."""
+    """The directory of one partition.
+
+    A `problem` tells why it cannot be a partition's directory; then reading any file raises it.
+    """
 
     def __init__(
         self, path: str, topic_partition: TopicPartition, problem: str | None = None
@@ -66,10 +69,10 @@ class PartitionDir:
         self.files = LocalFiles(path)
 
     def segments(self) -> list[SegmentFiles]:
-        """Its segments in the order of their offsets.
+        """Return the segments in the order of their offsets.
 
-        Raises CorruptionError naming the file for what is no plain file, for a `.log` of more than
-        2 GiB, an offset above 2^63-1, and a directory whose cleaning was cut off (`.swap`).
+        Raises CorruptionError naming the file if it is not a plain file, is larger than 2 GiB, has
+        an offset above 2^63-1, or shows that a cleaning was cut off (`.swap`).
         """
         self._check()
         found: dict[int, SegmentFiles] = {}
@@ -85,8 +88,8 @@ class PartitionDir:
             base = int(match[1])
             if size > FILE_BYTES_MAX or base > OFFSET_MAX:
                 raise CorruptionError(
-                    f"{self.path}/{name}: {size} bytes; allowed are {FILE_BYTES_MAX}, and offsets "
-                    f"up to 2^63-1"
+                    f"{self.path}/{name}: {size} bytes; allowed are up to {FILE_BYTES_MAX}, and "
+                    f"offsets up to 2^63-1"
                 )
             if base not in found:
                 found[base] = SegmentFiles(base)
@@ -95,12 +98,12 @@ class PartitionDir:
         return [files for files in found.values() if ".log" in files.sizes]
 
     def snapshots(self) -> list[int]:
-        """The offsets of its snapshots of producers, in order."""
+        """Return the offsets of the producer snapshots, in order."""
         names = (_SNAPSHOT.fullmatch(name) for name, _ in _plain_files(self.path, _SNAPSHOT))
         return sorted(int(match[1]) for match in names if match is not None)
 
     def read(self, name: str) -> bytes:
-        """A small file's bytes, b"" where there is none. Raises CorruptionError for a large one."""
+        """Return a file's bytes, b"" if there is none. Raises CorruptionError for a large file."""
         self._check()
         return _small_file(self.path, name)
 
@@ -110,14 +113,14 @@ class PartitionDir:
 
     @property
     def topic_id(self) -> str | None:
-        """The topic's id in the broker's cluster; None where the directory does not say it."""
+        """The topic's id in the broker's cluster; None without a partition.metadata."""
         data = self.read(checkpoints.PARTITION_METADATA)
         where = f"{self.path}/{checkpoints.PARTITION_METADATA}"
         return checkpoints.read_topic_id(data, where) if data else None
 
 
 class BrokerDir:
-    """A broker's log directory. Raises LogDirError when there is no such directory."""
+    """A broker's log directory. Raises LogDirError if there is no such directory."""
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
@@ -126,10 +129,10 @@ class BrokerDir:
 
     @contextmanager
     def stopped(self, *, is_written: bool = False) -> Iterator[None]:
-        """Keep a broker from starting on it: hold the lock that a running one holds.
+        """Hold the lock of a running broker (`.lock`), so that no broker can start meanwhile.
 
-        A copy of a directory that is only read has no such file, and is not held. Raises
-        LogDirError when a broker runs on it, StorageError when the file cannot be opened, so that a
+        A directory without this file (a copy) is not locked, unless `is_written`. Raises
+        LogDirError if a broker is running, and StorageError if the file cannot be opened: then a
         broker may be running.
         """
         flags = os.O_RDWR | os.O_CREAT if is_written else os.O_RDONLY | os.O_NONBLOCK
@@ -143,7 +146,7 @@ class BrokerDir:
             return
         try:
             try:
-                # A shared lock of a reader is as much in the way of a broker as one of a writer.
+                # A shared lock keeps a broker from starting just as an exclusive one does.
                 kind = fcntl.LOCK_EX if is_written else fcntl.LOCK_SH
                 fcntl.lockf(descriptor, kind | fcntl.LOCK_NB)
             except OSError:
@@ -153,9 +156,9 @@ class BrokerDir:
             os.close(descriptor)
 
     def partitions(self) -> list[PartitionDir]:
-        """The directories of partitions, by topic and number, sound or not.
+        """Return the directories of partitions, by topic and number, also unusable ones.
 
-        A symbolic link, and a name that no broker gives, is a `problem` of the partition.
+        A symbolic link, or a name that no broker gives, is the `problem` of a partition.
         """
         found = []
         with os_errors("list", "", self.path), os.scandir(self.path) as entries:
@@ -171,23 +174,26 @@ class BrokerDir:
         return sorted(found, key=lambda one: (one.topic_partition, one.path))
 
     def offsets(self, name: str) -> dict[TopicPartition, int]:
-        """A checkpoint's offsets; none where there is no such file. Raises CorruptionError."""
+        """Return a checkpoint's offsets; {} if there is no such file. Raises CorruptionError."""
         return checkpoints.read_offsets(_small_file(self.path, name), f"{self.path}/{name}")
 
 
 def _problem(entry: "os.DirEntry[str]", topic_partition: TopicPartition) -> str | None:
-    """Why a directory is none of a partition."""
+    """Return why a directory cannot be a partition's; None if it can."""
     if topic_name_problem(topic_partition.topic) is not None or str(topic_partition) != entry.name:
-        return "no broker names a directory so"
+        return "no broker gives a directory this name"
     if topic_partition.partition >= PARTITIONS_MAX:
-        return f"partition {topic_partition.partition}; a topic may have {PARTITIONS_MAX}"
+        return f"partition {topic_partition.partition}: allowed are 0 to {PARTITIONS_MAX - 1}"
     if not entry.is_dir(follow_symlinks=False):
         return "a symbolic link, or no directory"
     return None
 
 
 def _plain_files(directory: str, wanted: re.Pattern[str]) -> Iterator[tuple[str, int]]:
-    """Yield name and size of the plain files with wanted names; no other file is looked at."""
+    """Yield name and size of the plain files whose names match `wanted`; ignore other files.
+
+    Raises CorruptionError for a segment's file that is not a plain file.
+    """
     with os_errors("list", "", directory), os.scandir(directory) as entries:
         for entry in entries:
             if wanted.fullmatch(entry.name) is None:

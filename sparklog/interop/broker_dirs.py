@@ -1,8 +1,8 @@
 """Several log directories as one: those of a broker (log.dirs), or of the brokers of a cluster.
 
-A partition may have replicas in several of them. The replica whose log reaches furthest is taken:
-first by the leader epoch of its last batch, then by its end offset. Brokers compare logs in the
-same way (OffsetAndEpoch, KIP-595).
+A partition may have replicas in several of them. Of these, the one with the highest leader epoch in
+its last batch is taken; among equal epochs, the one with the highest end offset. Brokers compare
+logs in the same way (OffsetAndEpoch, KIP-595).
 """
 
 import os
@@ -19,7 +19,7 @@ NOTHING = (-1, -1)
 
 
 class BrokerDirs:
-    """Log directories of stopped brokers. Raises LogDirError for what is no directory."""
+    """Log directories of stopped brokers. Raises LogDirError if a path is no directory."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._dirs = [BrokerDir(path) for path in dict.fromkeys(map(os.path.abspath, paths))]
@@ -29,22 +29,22 @@ class BrokerDirs:
 
     @property
     def paths(self) -> list[str]:
-        """The absolute path of each."""
+        """The absolute paths of the log directories."""
         return [one.path for one in self._dirs]
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Keep brokers from starting on them; raises as `BrokerDir.stopped`."""
+        """Keep brokers from starting meanwhile. Raises as `BrokerDir.stopped`."""
         with ExitStack() as stack:
             for one in self._dirs:
                 stack.enter_context(one.stopped())
             yield
 
     def partitions(self) -> list[PartitionDir]:
-        """The directories of partitions, by topic and number; of each the replica to be taken.
+        """Return the directories of partitions, by topic and number; of replicas the one to take.
 
-        Those with a problem are all there. Raises LogDirError for a topic that has two ids, and
-        CorruptionError for a file that should tell an id and does not.
+        All directories with a problem are returned. Raises LogDirError for a topic that has two
+        ids, and CorruptionError for a partition.metadata without an id.
         """
         found = [one for directory in self._dirs for one in directory.partitions()]
         if len(self._dirs) > 1:
@@ -58,15 +58,15 @@ class BrokerDirs:
         return sorted(found, key=lambda one: (one.topic_partition, one.path))
 
     def partitions_of(self, topic: str) -> list[PartitionDir]:
-        """The same of one topic."""
+        """Return the directories of one topic's partitions, as `partitions`."""
         return [one for one in self.partitions() if one.topic_partition.topic == topic]
 
     def offsets(
         self, name: str, partitions: Iterable[PartitionDir]
     ) -> Mapping[TopicPartition, int]:
-        """The offsets of partitions, each from a checkpoint of its own directory.
+        """Return the offsets of partitions, each from the checkpoint `name` of its log directory.
 
-        Partitions that it does not name are left out. Raises CorruptionError.
+        Partitions that the checkpoint does not have are left out. Raises CorruptionError.
         """
         told = {one.path: one.offsets(name) for one in self._dirs}
         found = ((one.topic_partition, told[os.path.dirname(one.path)]) for one in partitions)
@@ -74,7 +74,7 @@ class BrokerDirs:
 
 
 def _check_ids(partitions: Iterable[PartitionDir]) -> None:
-    """Refuse a topic of two ids: it was created twice, or in two clusters."""
+    """Raise LogDirError for a topic with two ids: it was created twice, or in two clusters."""
     known: dict[str, tuple[str, str]] = {}
     for one in partitions:
         topic_id = None if one.problem is not None else one.topic_id
@@ -93,7 +93,7 @@ def _furthest(replicas: Sequence[PartitionDir]) -> PartitionDir:
 
 
 def _end(partition: PartitionDir) -> tuple[int, int]:
-    """Return the leader epoch of a log's last batch, and its end offset; a damaged log is last."""
+    """Return the leader epoch of a log's last batch, and its end offset; NOTHING if damaged."""
     try:
         segments = partition.segments()
         for files in reversed(segments):

@@ -1,4 +1,4 @@
-r"""The text files that a broker keeps beside its logs.
+r"""Reads and writes the text files that a broker keeps beside its logs.
 
     offsets         0\n <count>\n then lines <topic> <partition> <offset>\n   of a log directory
     leader epochs   0\n <count>\n then lines <epoch> <start offset>\n         of a partition
@@ -48,14 +48,14 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def read_epochs(data: bytes, file: str) -> list[EpochStart]:
-    """Leader epochs and where each began, both growing. Raises CorruptionError."""
+    """Leader epochs and their start offsets, both in ascending order. Raises CorruptionError."""
     found: list[EpochStart] = []
     for number, fields in _entries(data, file, 2):
         epoch, start = (_number(text, file, number) for text in fields)
         if epoch > EPOCH_MAX:
             raise CorruptionError(f"{file}, line {number}: epoch {epoch} is above 2^31-1")
         if found and (epoch <= found[-1].epoch or start <= found[-1].start_offset):
-            raise CorruptionError(f"{file}, line {number}: epochs and offsets must grow")
+            raise CorruptionError(f"{file}, line {number}: epochs and offsets must ascend")
         found.append(EpochStart(epoch, start))
     return found
 
@@ -84,7 +84,7 @@ def _encoded(lines: Sequence[str]) -> bytes:
 
 
 def _entries(data: bytes, file: str, fields: int) -> Iterable[tuple[int, list[str]]]:
-    """Line number and fields of every entry."""
+    """Yield line number and fields of every entry."""
     if len(data) > CHECKPOINT_BYTES_MAX:
         raise CorruptionError(f"{file}: more than {CHECKPOINT_BYTES_MAX} bytes")
     if not data:

@@ -24,7 +24,7 @@ from sparklog.record.batches import BatchTable
 from sparklog.record.markers import COMMIT
 
 COMMITS_MAX: Final = 1_000_000
-"""Most offsets that are kept at once: a small file may hold any number of them, compressed."""
+"""The most offsets in memory: a small compressed file may hold any number of them."""
 
 
 class GroupOffset(NamedTuple):
@@ -43,7 +43,7 @@ _Key = tuple[str, str, int]
 
 
 def committed_offsets(log_dirs: Sequence[str]) -> list[GroupOffset]:
-    """The committed offsets in brokers' log directories, as `consumer_offsets`."""
+    """The committed offsets in brokers' log directories, as `consumer_offsets` returns them."""
     return consumer_offsets(BrokerDirs(log_dirs).partitions_of(OFFSETS_TOPIC))
 
 
@@ -59,7 +59,7 @@ def consumer_offsets(partitions: Iterable[PartitionDir]) -> list[GroupOffset]:
 
 
 def pending_offsets(partitions: Iterable[PartitionDir]) -> dict[int, list[GroupOffset]]:
-    """The offsets that open transactions hold, by producer id, the newest of each place.
+    """The offsets in open transactions, by producer id; of each group and partition the newest one.
 
     `partitions` are those of __consumer_offsets. Raises CorruptRecordError naming the file.
     """
@@ -76,7 +76,7 @@ def pending_offsets(partitions: Iterable[PartitionDir]) -> dict[int, list[GroupO
 
 
 class _Commits:
-    """Applies the records of one partition; those of a transaction when it commits."""
+    """Applies the records of one partition; records of a transaction when it commits."""
 
     def __init__(self, found: dict[_Key, GroupOffset]) -> None:
         self._found = found

@@ -1,4 +1,4 @@
-"""What a control record says, as the dump tool prints it.
+"""Control records: their type, and their text as Kafka's dump tool prints it.
 
 key      int16 version | int16 type
 value    ABORT, COMMIT (EndTxnMarker): int16 version | int32 coordinator epoch
@@ -31,7 +31,7 @@ _KRAFT: Final[dict[int, tuple[str, Schema]]] = {
 
 
 def control_type(key: bytes | None) -> int:
-    """The type of a control record. Raises CorruptRecordError for a key that says none."""
+    """The type of a control record. Raises CorruptRecordError for a key without a type."""
     if key is None or len(key) < 4:
         size = "null" if key is None else f"only {len(key)}"
         raise CorruptRecordError(
@@ -48,9 +48,10 @@ def control_type(key: bytes | None) -> int:
 
 
 def control_text(key: bytes | None, value: bytes | None) -> str:
-    """What is printed behind the numbers of a control record (DumpLogSegments.printControlRecord).
+    """Return the text behind the numbers of a control record.
 
-    Raises CorruptRecordError where Kafka's classes throw.
+    It is that of DumpLogSegments.printControlRecord. Raises CorruptRecordError where Kafka's
+    classes throw an exception.
     """
     kind = control_type(key)
     data = value or b""

@@ -15,9 +15,9 @@ Take = Callable[[Bytes, BatchTable], None]
 
 
 def each_batch(partition: PartitionDir, take: Take) -> None:
-    """Have all batches taken, in the order of the log.
+    """Call `take` with every batch, in the order of the log.
 
-    Raises CorruptRecordError naming file and position, also for what `take` raises so.
+    Raises CorruptRecordError naming file and position; one that `take` raises gets them, too.
     """
     for view, batch, path, position in batches_of(partition):
         try:
@@ -29,7 +29,7 @@ def each_batch(partition: PartitionDir, take: Take) -> None:
 def batches_of(partition: PartitionDir) -> Iterator[tuple[Bytes, BatchTable, str, int]]:
     """Yield (bytes of a window, a table of one of its batches, the file, the window's position).
 
-    The batches come in the order of the log, their checksums verified. Raises CorruptRecordError
+    The batches are in the order of the log; their checksums are verified. Raises CorruptRecordError
     naming file and position.
     """
     segments = partition.segments()

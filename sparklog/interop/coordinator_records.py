@@ -11,12 +11,12 @@ from sparklog.interop.java_records import JavaRecord
 
 
 def decode_offsets(record: JavaRecord) -> Decoded:
-    """What `--offsets-decoder` prints of a record of __consumer_offsets."""
+    """Return key and value of a record of __consumer_offsets as `--offsets-decoder` prints them."""
     return _decoded(GROUP_RECORDS, record)
 
 
 def decode_transactions(record: JavaRecord) -> Decoded:
-    """What `--transaction-log-decoder` prints of a record of __transaction_state."""
+    """Return key and value of a record as `--transaction-log-decoder` prints them."""
     return _decoded(TRANSACTION_RECORDS, record)
 
 
@@ -41,7 +41,7 @@ def _decoded(kinds: dict[int, Kind], record: JavaRecord) -> Decoded:
 
 
 def _opened(value: dict[str, Any]) -> dict[str, Any]:
-    """A group's value with what its members' protocol says in place of its bytes."""
+    """Return a group's value; consumers' subscriptions and assignments are decoded."""
     if value.get("protocolType") == CONSUMER:
         for member in value["members"] or ():
             member["subscription"] = _embedded(member["subscription"], _subscription)
@@ -55,7 +55,7 @@ def _subscription(version: int) -> Schema:
 
 
 def _embedded(data: bytes | None, schema_of: Any) -> Any:
-    """The fields of a message behind its version, or the bytes where they are none."""
+    """Return the fields of a message behind its version; its bytes if it cannot be decoded."""
     try:
         reader = MessageReader(data or b"", flexible=False)
         return reader.struct(schema_of(reader.value("int16")))

@@ -1,4 +1,4 @@
-"""The files that kafka-dump-log.sh takes, by suffix, and the text that it prints of each.
+"""Prints files as kafka-dump-log.sh does; the suffix of a file decides how.
 
     .log .checkpoint   batches and records        .index .timeindex   entries, compared with the log
     .snapshot          producers                  .txnindex           aborted transactions
@@ -23,7 +23,7 @@ from sparklog.storage.local import LocalFiles
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpOptions:
-    """The files to print, and how much of each."""
+    """Options of a dump: the parts of records to print, the checks of indexes, and `max_bytes`."""
 
     text: RecordText = field(default_factory=RecordText)
     checks: IndexChecks = field(default_factory=IndexChecks)
@@ -31,7 +31,7 @@ class DumpOptions:
 
 
 class Dump:
-    """Dumps files one after another; `findings` says what was wrong with them."""
+    """Dumps files one after another; `findings` collects their problems."""
 
     def __init__(self, options: DumpOptions) -> None:
         self._options = options
@@ -40,8 +40,9 @@ class Dump:
     def file(self, given: str) -> Iterator[Text]:
         """Yield the printed text of a file.
 
-        Raises, after what stands before it, CorruptionError naming the file where Kafka's tool ends
-        with an exception, MissingFileError, and PassedOverError where it says a line and goes on.
+        Where Kafka's tool ends with an exception, it raises CorruptionError naming the file, after
+        it has yielded the text before. Where Kafka's tool prints a line and goes on with the next
+        file, it raises PassedOverError. Raises MissingFileError.
         """
         path = _java_path(given)
         yield f"Dumping {path}\n".encode()
@@ -74,7 +75,7 @@ def _snapshot(file: DumpedFile) -> Iterator[Text]:
 
 
 def opened(path: str) -> DumpedFile:
-    """A file of this machine, its bytes mapped. Raises MissingFileError."""
+    """Open a file of this machine, and map its bytes. Raises MissingFileError."""
     absolute = os.path.join(os.getcwd(), path)
     folder, name = os.path.split(absolute)
     return DumpedFile(path, absolute, LocalFiles(folder).view(name))
@@ -86,6 +87,6 @@ def _beside(path: str, suffix: str) -> DumpedFile:
 
 
 def _java_path(given: str) -> str:
-    """A path as java.io.File writes it: no empty parts, no slash at the end."""
+    """Return a path as java.io.File writes it: no empty parts, no slash at the end."""
     path = re.sub("/+", "/", given)
     return path.rstrip("/") if len(path) > 1 else path

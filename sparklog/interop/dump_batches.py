@@ -3,8 +3,8 @@
     baseOffset: … lastOffset: … … position: … CreateTime: … size: … magic: 2 … isvalid: true
     | offset: … CreateTime: … keySize: … valueSize: … sequence: … headerKeys: … key: … payload: …
 
-Well-formed batches of magic 2 are decoded and printed by the thousand; message sets, control
-batches and what is damaged one by one, as Kafka's classes read them. See DumpLogSegments.
+Well-formed batches of magic 2 are decoded and printed thousands at once. Message sets, control
+batches and damaged batches are read one by one, as Kafka's classes do it. See DumpLogSegments.
 """
 
 from collections.abc import Callable, Iterator
@@ -45,9 +45,9 @@ Int64s = NDArray[np.int64]
 
 TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime", "NoTimestampType")
 GROUP_BYTES: Final = 4 * 1024 * 1024
-"""The records that are decoded and printed at once, as they lie in the file."""
+"""About how many bytes of the file are decoded and printed at once."""
 DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Most bytes that the compressed batches of a group may come to; one alone may be larger."""
+"""The most decompressed bytes of a group of batches; a single batch may have more."""
 _MODERN: Final = (
     "baseOffset: ", " lastOffset: ", " count: ", " baseSequence: ", " lastSequence: ",
     " producerId: ", " producerEpoch: ", " partitionLeaderEpoch: ", " isTransactional: ",
@@ -59,13 +59,14 @@ _DATA_COLUMNS: Final = (*_COLUMNS, "key", "value")
 
 Decoded = tuple[bytes | None, bytes | None]
 Decoder = Callable[[JavaRecord], Decoded]
-"""A record's key and value to what is printed of them; None for nothing."""
+"""Returns the texts to print for key and value of a record; None prints nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordText:
-    """The parts of records to print: numbers (`metadata`), and with `data` key and value.
+    """The parts of a `.log` to print.
 
+    `deep`: records, too. Of each record its numbers (`metadata`), and its key and value (`data`).
     `decoder` is None for plain text.
     """
 
@@ -77,7 +78,7 @@ class RecordText:
 
 @dataclass(slots=True)
 class Offsets:
-    """Looks for gaps between the offsets of records: (offset, the one that follows it)."""
+    """Finds gaps between the offsets of records. A gap is (offset, the next record's offset)."""
 
     last: int
     gaps: list[tuple[int, int]]
@@ -87,7 +88,7 @@ class Offsets:
         if not len(offsets):
             return
         before = np.concatenate([[self.last], offsets[:-1]])
-        # -1 stands for "none yet", also where it is an offset.
+        # -1 means "no record yet", even if a record has offset -1.
         wrong = np.flatnonzero((offsets != before + 1) & (before != -1))
         self.gaps += zip(before[wrong].tolist(), offsets[wrong].tolist(), strict=True)
         self.last = int(offsets[-1])
@@ -103,7 +104,7 @@ class BatchPrinter:
         self.invalid = 0
 
     def table(self, batches: BatchTable) -> Iterator[bytes | memoryview]:
-        """Yield the lines of batches that are well formed as far as their headers say."""
+        """Yield the lines of batches whose headers are well formed."""
         plain = batches.magic == layout.MAGIC_V2
         if self._text.deep:
             plain &= ~batches.is_control
@@ -207,12 +208,12 @@ def _groups(batches: BatchTable) -> Iterator[BatchTable]:
 
 
 def _timestamp_type(batches: BatchTable) -> Int64s:
-    """Indices into TIMESTAMP_TYPES; magic 0 has none, which is -1 and so the last."""
+    """Return indices into TIMESTAMP_TYPES; magic 0 has type -1, which is the last of them."""
     return batches.timestamp_type % len(TIMESTAMP_TYPES)
 
 
 def _titles(batches: BatchTable) -> list[str | Part]:
-    """The beginnings of batch lines; all batches are of magic 2, or all are not."""
+    """Return the first parts of the batch lines; either all batches have magic 2, or none has."""
     if batches.magic[0] < layout.MAGIC_V2:
         return ["offset: ", numbers(batches.last_offset)]
     columns = (
@@ -251,7 +252,7 @@ def _last_sequences(batches: BatchTable) -> Int64s:
 
 
 def _checksums(view: Bytes, batches: BatchTable) -> tuple[Int64s, NDArray[np.bool_]]:
-    """The fields of batches, and whether they are true; all are of magic 2, or none is."""
+    """Return the stored checksums, and whether each is right; all have magic 2, or none has."""
     is_v2 = batches.magic[0] >= layout.MAGIC_V2
     at = layout.CRC if is_v2 else layout.LEGACY_CRC
     least = layout.RECORDS if is_v2 else layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V0
@@ -264,7 +265,7 @@ def _checksums(view: Bytes, batches: BatchTable) -> tuple[Int64s, NDArray[np.boo
 
 
 def _record_lines(batches: BatchTable, records: DecodedRecords, text: RecordText) -> Lines:
-    """The lines of the records of batches of magic 2 that are no control batches."""
+    """Return the lines of records; the batches have magic 2, and none is a control batch."""
     parts: list[str | Part] = []
     if text.metadata:
         parts += _metadata(batches, records)
@@ -302,7 +303,7 @@ def _header_keys(headers: pa.Array) -> str | Part:
 def _record_line(
     record: JavaRecord, magic: int, kind: str, is_control: bool, text: RecordText
 ) -> Iterator[bytes]:
-    """The line of one record, in pieces: what stands before an error is printed."""
+    """Yield the line of one record in pieces, so that the pieces before an error are printed."""
     prefix = b"| "
     if text.metadata:
         yield _single_metadata(record, magic, kind)

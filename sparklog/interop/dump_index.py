@@ -1,11 +1,12 @@
-"""What kafka-dump-log.sh prints of a `.index` and a `.timeindex`, and how it checks them.
+"""Prints and checks a `.index` and a `.timeindex` as kafka-dump-log.sh does.
 
     .index       int32 relative offset | int32 position      ascending; zeros may fill the end
     .timeindex   int64 timestamp | int32 relative offset
 
-An offset entry is right when the batch at its position ends at its offset. A time entry is right
-when a batch ends at its offset, and its timestamp is the largest of that batch's records and above
-the entry's before it. Looked up as AbstractIndex does it, which tells in an index out of order.
+An offset entry is right if the batch at its position ends at its offset. A time entry is right if a
+batch ends at its offset, its timestamp is the largest in this batch, and it is above the timestamp
+of the previous entry. The batch is found by AbstractIndex's search; in an index that is not in
+order, another search would find another batch.
 """
 
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ Int64s = NDArray[np.int64]
 MESSAGE_BYTES_MAX: Final = 5 * 1024 * 1024
 _WARM_ENTRIES: Final = 8192 // OFFSET_DTYPE.itemsize
 _DECODED_BYTES_MAX: Final = 1024 * 1024
-"""A batch larger than this is looked at alone."""
+"""A larger batch is decoded by itself."""
 _DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
 _CHUNK: Final = 1024
 """Time entries whose batches are decoded at once."""
@@ -40,7 +41,7 @@ _CHUNK: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class IndexChecks:
-    """`sanity`: only what a broker checks when it starts; `quiet`: check, and print no entry."""
+    """Options. `sanity`: only the checks of a broker when it starts; `quiet`: print no entry."""
 
     sanity: bool = False
     quiet: bool = False
@@ -48,7 +49,7 @@ class IndexChecks:
 
 
 class _Log:
-    """The `.log` beside an index: the batches of its sound part by position."""
+    """The `.log` beside an index: its batches by position, up to the first damage."""
 
     def __init__(self, view: Bytes, file: str) -> None:
         self.view = view
@@ -60,11 +61,11 @@ class _Log:
                     break
                 tables.append(found)
         except CorruptRecordError:
-            pass  # told when an entry leads there
+            pass  # reported when an index entry points there
         self.batches = BatchTable.concat(tables)
 
     def rows(self, positions: Int64s, size_max: int = FILE_BYTES_MAX) -> Int64s:
-        """The batch of at most `size_max` bytes that begins at each position; -1: none is known."""
+        """Return the row of the batch at each position; -1: none, or one above `size_max` bytes."""
         batches = self.batches
         if not len(batches):
             return np.full(len(positions), -1)
@@ -73,13 +74,13 @@ class _Log:
         return np.where(is_there, row, -1)
 
     def batches_from(self, position: int, size: int) -> Iterator[tuple[int, int, int]]:
-        """Yield (position, size, last offset) of what lies in [position, position + size).
+        """Yield (position, size, last offset) of the batches in [position, position + size).
 
-        Raises CorruptRecordError for a position outside the file.
+        Raises CorruptRecordError for a position outside the file, UsageError for a negative size.
         """
         if not 0 <= position <= len(self.view):
             raise CorruptRecordError(
-                f"an index entry leads to position {position}, the log has {len(self.view)} bytes",
+                f"an index entry points to position {position}, the log has {len(self.view)} bytes",
                 file=self.file,
                 position=position,
             )
@@ -105,10 +106,10 @@ def _odd_last_offset(view: Bytes, batch: OddBatch) -> int:
 def dump_index(
     file: DumpedFile, log: DumpedFile, checks: IndexChecks, findings: Findings
 ) -> Iterator[Text]:
-    """Yield what is printed of a `.index`; `log` is the `.log` beside it.
+    """Yield the printed text of a `.index`; `log` is the `.log` beside it.
 
-    Raises CorruptRecordError, after what stands before it, where Kafka's tool ends with an
-    exception: an entry that leads to no batch, an index that fails `checks.sanity`.
+    Where Kafka's tool ends with an exception, it raises CorruptRecordError, after it has yielded
+    the text before: for an entry that points to no batch, an index that fails `checks.sanity`.
     """
     base = file.base_offset
     entries = _entries(file, OFFSET_DTYPE)
@@ -151,7 +152,7 @@ def _first_last_offset(log: _Log, position: int, size: int) -> int:
     for _, _, last in log.batches_from(position, size):
         return last
     raise CorruptRecordError(
-        f"an index entry leads to position {position}, where no whole batch lies",
+        f"an index entry points to position {position}, where there is no whole batch",
         file=log.file,
         position=position,
     )
@@ -169,10 +170,10 @@ def _note(
 def dump_time_index(
     file: DumpedFile, log: DumpedFile, index: DumpedFile, checks: IndexChecks, findings: Findings
 ) -> Iterator[Text]:
-    """Yield what is printed of a `.timeindex`; `log` and `index` are the files beside it.
+    """Yield the printed text of a `.timeindex`; `log` and `index` are the files beside it.
 
-    Raises CorruptRecordError, after what stands before it, where Kafka's tool ends with an
-    exception.
+    Where Kafka's tool ends with an exception, it raises CorruptRecordError, after it has yielded
+    the text before.
     """
     base = file.base_offset
     entries = _entries(file, TIME_DTYPE)
@@ -207,7 +208,7 @@ class _TimeJudge:
         self._before = NO_TIMESTAMP
 
     def judged(self, timestamps: Int64s, offsets: Int64s) -> Iterator[tuple[int, int]]:
-        """Yield each entry after it was looked at; CorruptRecordError where no record can be."""
+        """Yield each entry after its check. Raises CorruptRecordError as `_Log.batches_from`."""
         positions = np.array([self._lookup.position(offset) for offset in offsets.tolist()])
         rows = self._ending_at_or_after(offsets, positions)
         largest = self._largest_timestamps(rows)
@@ -224,7 +225,10 @@ class _TimeJudge:
             self._before = timestamp
 
     def _ending_at_or_after(self, offsets: Int64s, positions: Int64s) -> Int64s:
-        """The first batch at or behind each position that ends at or after the offset, or -1."""
+        """Return the row of the first batch from each position on that ends at its offset or later.
+
+        -1 if there is none, if no batch is at the position, or if the log is out of order.
+        """
         batches = self._log.batches
         rows = self._log.rows(positions)
         if not (np.diff(batches.last_offset) > 0).all():
@@ -233,7 +237,7 @@ class _TimeJudge:
         return np.where(rows < len(batches), rows, -1)
 
     def _largest_timestamps(self, rows: Int64s) -> dict[int, int]:
-        """The largest timestamp of the records of batches that can be decoded at once."""
+        """Return the largest timestamps of batches by row; {} if they cannot be decoded at once."""
         chosen = np.unique(rows[rows >= 0])
         batches = self._log.batches.take(chosen)
         plain = (batches.magic == layout.MAGIC_V2) & ~batches.is_control
@@ -277,7 +281,7 @@ class _TimeJudge:
 
 
 class _OffsetLookup:
-    """OffsetIndex.lookup, with AbstractIndex's search of the warm end first."""
+    """OffsetIndex.lookup: as AbstractIndex, it first searches the last ("warm") entries."""
 
     def __init__(self, file: DumpedFile, base: int) -> None:
         entries = _entries(file, OFFSET_DTYPE)
@@ -286,7 +290,7 @@ class _OffsetLookup:
         self._positions = entries["position"].tolist()
 
     def position(self, offset: int) -> int:
-        """The position to look for an offset from: 0 when every entry lies behind it."""
+        """Return the position from which to search an offset; 0 if all entries are above it."""
         offsets = self._offsets
         if not offsets:
             return 0
@@ -307,13 +311,13 @@ class _OffsetLookup:
 
 
 def _entries(file: DumpedFile, kind: "np.dtype[np.void]") -> NDArray[np.void]:
-    """The whole entries of an index; what is left at the end is no entry."""
+    """Return the entries of an index, without a part of an entry at its end."""
     view = byte_view(file.data)
     return view[: len(view) // kind.itemsize * kind.itemsize].view(kind)
 
 
 def _used(relative: NDArray[np.int32]) -> int:
-    """How many entries stand before the zeros that fill the end of an index."""
+    """Return the number of entries in front of the zeros that fill the end of an index."""
     zeros = np.flatnonzero(relative[1:] == 0)
     return int(zeros[0]) + 1 if len(zeros) else len(relative)
 

@@ -1,4 +1,4 @@
-"""What kafka-dump-log.sh prints of a `.log` or a `.checkpoint`: its batches, deep or shallow."""
+"""Prints a `.log` or a `.checkpoint` as kafka-dump-log.sh does: batches, and records if `deep`."""
 
 import re
 from collections.abc import Iterator
@@ -23,10 +23,10 @@ Text = bytes | memoryview
 
 @dataclass(slots=True)
 class Findings:
-    """The problems that a dump has found: `complaints` are Kafka's lines for stderr, at the end.
+    """The problems that a dump has found; `complaints` are Kafka's lines for stderr, at the end.
 
-    `problems` counts what makes a file unsound; gaps between offsets are none, for compaction
-    leaves them.
+    `problems` counts the damages of files. Gaps between offsets do not count, because compaction
+    leaves gaps.
     """
 
     problems: int = 0
@@ -38,15 +38,15 @@ class Findings:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether no problem was found."""
         lists = (self.mismatches, self.time_mismatches, self.out_of_order, self.not_found)
         return not self.problems and not any(lists)
 
     def complaints(self) -> Iterator[str]:
-        """Yield the lines that Kafka's tool prints to stderr when it is through with all files."""
+        """Yield the lines that Kafka's tool prints to stderr after the last file."""
         for file, pairs in self.mismatches.items():
             yield f"Mismatches in :{file}"
-            # It collects these two kinds back to front.
+            # Kafka's tool prints mismatches and gaps in reverse order.
             yield from (f"  Index offset: {a}, log offset: {b}" for a, b in reversed(pairs))
         for file, pairs in self.time_mismatches.items():
             yield f"Found timestamp mismatch in :{file}"
@@ -84,12 +84,12 @@ class DumpedFile:
 
     @property
     def base_offset(self) -> int:
-        """The number before the first dot of its name. Raises UsageError when there is none."""
+        """The number in front of the first dot of its name. Raises UsageError if there is none."""
         return base_offset(self.name)
 
 
 def base_offset(name: str) -> int:
-    """The number before the first dot of a file's name. Raises UsageError when there is none."""
+    """The number in front of the first dot of a file name. Raises UsageError if there is none."""
     digits = name.partition(".")[0]
     if not re.fullmatch(r"[+-]?[0-9]{1,40}", digits) or not -(2**63) <= int(digits) < 2**63:
         raise UsageError(f"{name}: a segment's file is named after its base offset, <digits>.<…>")
@@ -101,8 +101,9 @@ def dump_log(
 ) -> Iterator[Text]:
     """Yield the printed lines of a `.log`, a shared segment or a `.checkpoint`.
 
-    Raises CorruptRecordError naming file and position, after the lines before the damage, where
-    Kafka's tool ends with an exception; UsageError for a name that says no base offset.
+    Where Kafka's tool ends with an exception, it raises CorruptRecordError naming file and
+    position, after it has yielded the lines before the damage. Raises UsageError for a name without
+    a base offset, and for a negative `max_bytes`.
     """
     view = byte_view(file.data)
     yield _title(file)
@@ -140,7 +141,7 @@ def _end_of(found: BatchTable | OddBatch) -> int:
 
 def _title(file: DumpedFile) -> bytes:
     if file.is_shared:
-        return b"Shared segment: offsets are the file's own, each partition's begin anew\n"
+        return b"Shared segment: offsets are the file's own, they start at 0 for each partition\n"
     if file.name.endswith(LOG):
         return f"Log starting offset: {file.base_offset}\n".encode()
     if file.name == BOOTSTRAP:

@@ -1,4 +1,4 @@
-"""What kafka-dump-log.sh prints of a `.snapshot` and a `.txnindex`."""
+"""Prints a `.snapshot` and a `.txnindex` as kafka-dump-log.sh does."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -18,7 +18,7 @@ _TXN_TEXTS: Final = {
 
 
 def dump_snapshot(file: DumpedFile) -> Iterator[bytes]:
-    """Yield the lines of a producer snapshot. Raises CorruptionError when it is damaged."""
+    """Yield the lines of a producer snapshot. Raises CorruptionError if it is damaged."""
     for state in read_snapshot(file.data):
         yield f"{_producer(state)}\n".encode()
 
@@ -26,7 +26,7 @@ def dump_snapshot(file: DumpedFile) -> Iterator[bytes]:
 def dump_txn_index(file: DumpedFile) -> Iterator[Text]:
     """Yield the lines of a transaction index.
 
-    Raises UsageError for a name that says no offset, CorruptionError for an unknown version.
+    Raises UsageError for a name without an offset, CorruptionError for an unknown version.
     """
     file.base_offset  # noqa: B018 - Kafka's tool asks for it first, and fails without one
     for entries in txn_index_pieces(file.data):

@@ -1,7 +1,7 @@
 """The leader epochs of a partition, from its checkpoint and its batches.
 
-A batch of a larger epoch than all before it begins that epoch. An epoch that begins where another
-one does, or before, takes its place (LeaderEpochFileCache.assign).
+The first batch with a higher epoch than all earlier batches begins this epoch. A new epoch replaces
+all known epochs that begin at its start offset or above (LeaderEpochFileCache.assign).
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from sparklog.record.batches import BatchTable
 
 
 class Epochs:
-    """Follows the leader epochs of one partition; `starts` are those known so far, oldest first."""
+    """Follows the leader epochs of one partition; `starts` are the known ones, oldest first."""
 
     def __init__(self, starts: Iterable[EpochStart] = ()) -> None:
         self.starts: list[EpochStart] = []
@@ -22,7 +22,7 @@ class Epochs:
 
     @property
     def newest(self) -> int:
-        """The newest epoch, -1 when none is known."""
+        """The newest epoch, -1 if none is known."""
         return self.starts[-1].epoch if self.starts else -1
 
     def assign(self, start: EpochStart) -> None:
@@ -40,14 +40,14 @@ class Epochs:
             self.assign(EpochStart(int(highest[row]), int(batches.base_offset[row])))
 
     def below(self, end_offset: int) -> tuple[EpochStart, ...]:
-        """Return the epochs that have an offset below the log's end."""
+        """Return the epochs that begin below the log's end."""
         return tuple(one for one in self.starts if one.start_offset < end_offset)
 
 
 def epochs_from(starts: Iterable[EpochStart], start_offset: int) -> list[EpochStart]:
     """Return the epochs of a log that begins at an offset (LeaderEpochFileCache.truncateFromStart).
 
-    The one that reaches over the offset begins there.
+    The epoch of this offset then begins at the offset; earlier epochs are left out.
     """
     kept: list[EpochStart] = []
     for one in starts:

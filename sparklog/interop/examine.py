@@ -1,8 +1,8 @@
-"""A `.log` from outside, looked at before it is taken: every batch, every record, in windows.
+"""Checks a broker's `.log` before its import: every batch and every record, window by window.
 
-What a reader would find wrong is found here: sizes that lie, checksums, offsets that do not grow,
-records that do not fit their batch, streams that decompress to more than 256 MiB.
-Memory is a window of the file and one decoded group of batches, whatever the file says.
+It finds all damage that a reader would find: wrong sizes, wrong checksums, offsets that do not
+ascend, records that do not fit their batch, streams that decompress to more than 256 MiB. Only one
+window of the file and one decoded group of batches are in memory, whatever the file contains.
 """
 
 from collections.abc import Iterator
@@ -32,14 +32,15 @@ WINDOW_BYTES: Final = 8 * 1024 * 1024
 PRODUCERS_MAX: Final = 1_000_000
 TRANSACTIONS_MAX: Final = 1_000_000
 DECOMPRESSED_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Most bytes that several compressed batches may come to at once; one alone may be larger."""
+"""The most decompressed bytes of several batches at once; a single batch may have more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """The facts of a segment's batches. `summary` counts from the file's own base offset.
+    """A segment that was checked. Offsets in `summary` count from the file's base offset.
 
-    `torn_bytes` are left behind the last whole batch; `delete_horizon_ms` is the earliest.
+    `torn_bytes` is the number of bytes behind the last whole batch; `delete_horizon_ms` is the
+    earliest horizon of a batch, None without one.
     """
 
     summary: SegmentSummary
@@ -52,7 +53,7 @@ class Examined:
 class Source:
     """The place of a `.log`: bytes [start, size) of `name` in `files`; `path` is for messages.
 
-    `is_newest`: a broker that was killed may have left the beginning of a batch at its end.
+    `is_newest`: the file may end with a part of a batch, if its broker was killed.
     """
 
     files: Files
@@ -67,7 +68,7 @@ def walked(source: Source) -> Iterator[tuple[Bytes, int, BatchTable]]:
     """Yield (bytes, their position in the file, batches) window by window.
 
     Ends before a torn batch if the file is the newest. Raises CorruptRecordError with file and
-    position for what is no batch, and for a batch above BATCH_BYTES_MAX.
+    position if there is no batch, or a batch above BATCH_BYTES_MAX.
     """
     position, need = source.start, WINDOW_BYTES
     while position < source.size:
@@ -149,20 +150,23 @@ def marker_of(view: Bytes, batch: BatchTable) -> int:
 
 
 def _checked(view: Bytes, batches: BatchTable) -> int | None:
-    """Verify checksums and decode everything; the smallest timestamp, None without records."""
+    """Verify and decode all batches; return the smallest timestamp, None without records."""
     verify_checksums(view, batches)
     return min((low for group in _groups(batches) for low in _decoded(view, group)), default=None)
 
 
 def _groups(batches: BatchTable) -> Iterator[BatchTable]:
-    """Batches that are plain go together; those that are compressed 1 MiB at a time."""
+    """Yield groups of batches with at most about 1 MiB of compressed batches each."""
     size = np.where(batches.codec == 0, 0, batches.size)
     part = (np.cumsum(size) - size) // (1024 * 1024)
     return batches.cut(np.diff(part))
 
 
 def _decoded(view: Bytes, batches: BatchTable) -> list[int]:
-    """The smallest timestamp, or nothing; in halves where the batches hold too much at once."""
+    """Decode batches; return the smallest timestamp of each part, [] without records.
+
+    Batches that decompress to too many bytes are decoded in halves.
+    """
     limit = None if len(batches) == 1 else DECOMPRESSED_BYTES_MAX // len(batches)
     try:
         records = decode(view, batches, columns=("timestamp",), max_bytes=limit)

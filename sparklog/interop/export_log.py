@@ -1,8 +1,9 @@
-"""Topics as a broker's log directory: that of a stopped broker, or a new one for the files.
+"""Exports topics into the log directory of a stopped broker, or into a new directory.
 
-A broker gives a topic its own id and calls a log with another id stray. So create the topics on the
-target first, with as many partitions, and stop it. The export takes the ids from its
-partition.metadata. Then start the target again: it mounts the files.
+A broker gives each topic an id of its own, and treats a log with another id as stray. So first
+create the topics on the target broker, with the same number of partitions, and stop the broker. The
+export takes the ids from its partition.metadata files. When the broker starts again, it mounts the
+exported files.
 """
 
 import os
@@ -38,8 +39,8 @@ CHECKPOINTS: Final = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER)
 class ExportOptions:
     """Options of an export. `topics` None means all; `replace` overwrites partitions of the target.
 
-    `link` makes hard links of sealed segments where it can, not copies: a broker that must cut its
-    log cuts them here, too. Without `flush` the files of segments are not synced.
+    `link` makes hard links of sealed segments if possible, instead of copies: if the broker
+    truncates its log, the segment here is truncated, too. Without `flush` the files are not synced.
     """
 
     topics: Sequence[str] | None = None
@@ -51,9 +52,9 @@ class ExportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportReport:
-    """The report of one partition: the written offsets [start, end), and the number of segments.
+    """The report of one partition: the written offsets [start, end), and the written files.
 
-    `end` counts ABORT markers of transactions that are open.
+    `end` is behind the ABORT markers of open transactions.
     """
 
     topic_partition: TopicPartition
@@ -63,17 +64,18 @@ class ExportReport:
 
 
 def export_into(catalog: Catalog, log_dir: str, options: ExportOptions) -> list[ExportReport]:
-    """Put topics into a stopped broker's log directory; reports in the order of partitions.
+    """Write topics into a stopped broker's log directory; return the reports in partition order.
 
-    Nothing is changed there before everything is written. Raises LogDirError for a directory that
-    is no broker's, or whose broker runs; UsageError for a partition that the target does not have,
-    or that holds records (unless `replace`); UnknownTopicError; the errors of reading and writing.
+    All files are written before the first partition is changed. Raises LogDirError for a directory
+    that is no broker's, or whose broker is running; UsageError for a partition that the target does
+    not have, or that has records (unless `replace`); UnknownTopicError; the errors of reading and
+    writing.
     """
     broker = BrokerDir(log_dir)
     if not os.path.exists(os.path.join(broker.path, META_FILE)):
         raise LogDirError(f"{broker.path} is no broker's log directory: it has no {META_FILE}")
     with broker.stopped(is_written=True):
-        # Of two directories that say they are of one partition the sound one comes last.
+        # If two directories claim to be the same partition, the sound one comes last, and counts.
         known = sorted(broker.partitions(), key=lambda one: one.problem is None)
         found = {one.topic_partition: one for one in known}
         topics = _topics(catalog, options.topics)
@@ -87,10 +89,10 @@ def export_into(catalog: Catalog, log_dir: str, options: ExportOptions) -> list[
 
 
 def export_to(catalog: Catalog, directory: str, options: ExportOptions) -> list[ExportReport]:
-    """Write topics to a directory as a broker would have them, under the ids they have here.
+    """Write topics into a directory with a broker's layout; the topics keep the ids they have here.
 
-    The directory is made; it must be empty unless `replace`. Raises LogDirError, also for one that
-    is a broker's, and the rest above.
+    The directory is created if needed; it must be empty unless `replace`. Raises LogDirError if it
+    is not empty or is a broker's; UnknownTopicError; the errors of reading and writing.
     """
     path = os.path.abspath(directory)
     with os_errors("make", "", path):
@@ -130,7 +132,7 @@ def _check_target(
 def _check_empty(topic_partition: TopicPartition, found: PartitionDir) -> None:
     if any(segment.log_bytes or segment.base_offset for segment in found.segments()):
         raise UsageError(
-            f"partition {topic_partition} of the broker holds records: --replace gives them up"
+            f"partition {topic_partition} of the broker holds records: --replace deletes them"
         )
 
 
@@ -196,7 +198,7 @@ def _write_checkpoints(
     logs: Mapping[TopicPartition, PartitionLog],
     ends: Mapping[TopicPartition, int],
 ) -> None:
-    """Enter the partitions into the broker's checkpoints; what others have there stays."""
+    """Write the partitions into the broker's checkpoints; entries of other partitions stay."""
     broker = BrokerDir(path)
     values = {
         RECOVERY_POINT: ends,

@@ -1,15 +1,16 @@
-"""One partition as a broker keeps it: canonical names, sealed segments, indexes, epochs.
+"""Writes one partition with a broker's layout: Kafka's names, sealed segments, indexes, epochs.
 
-<base>.log        hard link where it is sealed already and not the newest; else rewritten: the
-                  base offset of every batch is moved, which no checksum covers
-<base>.index  .timeindex        copies, of 0 bytes where there is no entry; or built
-<base>.txnindex                 aborted transactions whose marker lies in the segment
-<end>.log  <end>.txnindex       ABORT markers of transactions that are open
+<base>.log                      written anew, with the log's offsets in its batches (no checksum
+                                covers them); with `link` a hard link, if it is sealed and not the
+                                newest
+<base>.index  .timeindex        copies, or built; 0 bytes if they have no entry
+<base>.txnindex                 aborted transactions whose marker is in the segment
+<end>.log  <end>.txnindex       ABORT markers of open transactions
 leader-epoch-checkpoint         the log's epochs
-<end>.snapshot                  its producers, if it has any, behind the markers
+<end>.snapshot                  the log's producers, if there are any, at the end behind the markers
 
-Segments that are rewritten are joined: small neighbours, and slices of shared segments, become one
-segment as long as the topic's segment.bytes and segment.ms allow.
+Segments that must be rewritten (slices of shared segments, and files with other offsets than the
+log) are joined with such neighbours up to the topic's segment.bytes and segment.ms.
 """
 
 import os
@@ -39,15 +40,15 @@ from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 
 Segment = Sequence[SegmentEntry]
-"""One or more segments of ours, in offset order, that become one segment of a broker."""
+"""One or more segments of this log, in offset order, that become one segment of a broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRules:
     """The rules by which a topic's files are written.
 
-    `check` verifies the copied batches; `link` makes hard links where it can, not copies; files
-    that will be synced are `durable`. Segments are joined up to `segment_bytes` and `segment_ms`.
+    `check` verifies the copied batches; `link` makes hard links if possible, instead of copies;
+    `durable` files will be synced. Segments are joined up to `segment_bytes` and `segment_ms`.
     """
 
     segment_bytes: int
@@ -70,9 +71,9 @@ class ExportRules:
 
 @dataclass(slots=True)
 class Exported:
-    """The files written of one partition: `linked` counts hard links among the segments.
+    """The written files of one partition; `linked` counts the segments that are hard links.
 
-    `end_offset` is where the log ends for a broker: markers behind it take an offset each.
+    `end_offset` is the log end offset for the broker, behind the ABORT markers.
     """
 
     segments: int = 0
@@ -83,9 +84,9 @@ class Exported:
 
 
 class PartitionExport:
-    """Writes one partition's files into a directory that holds none of them.
+    """Writes one partition's files into a directory that has none of them.
 
-    `directory` is that of the topic, in `files`; `target` the partition's, as files of its own.
+    `directory` is the topic's, in `files`; `target` is the partition's directory to write.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class PartitionExport:
     def run(self, log: PartitionLog) -> Exported:
         """Write the segments, in the order of their offsets, and the epochs.
 
-        Raises CorruptRecordError naming the file and MissingFileError; what was written stays.
+        Raises CorruptRecordError naming the file, and MissingFileError; written files stay.
         """
         entries = log.entries(log.log_start_offset)
         for segment in joined(entries, self._rules):
@@ -109,7 +110,7 @@ class PartitionExport:
         epochs = epochs_from(log.epochs, log.log_start_offset)
         markers = abort_markers(self._files, self._directory, log)
         if markers or not entries or end < log.log_end_offset:
-            # Where the log goes on behind a gap, or after everything has expired.
+            # Also if the log end lies behind a gap, or if all segments have expired.
             self._end(log.log_end_offset, markers, epochs)
         self._done.end_offset = log.log_end_offset + len(markers)
         self._write(LEADER_EPOCH, encode_epochs(epochs))
@@ -122,7 +123,7 @@ class PartitionExport:
     def _end(
         self, offset: int, markers: Sequence[AbortMarker], epochs: Sequence[EpochStart]
     ) -> None:
-        """Write a last segment that holds nothing but markers, if anything."""
+        """Write a last segment that has only the markers; it is empty without markers."""
         self._done.segments += 1
         epoch = epochs[-1].epoch if epochs else 0
         numbered = list(enumerate(markers, offset))
@@ -151,7 +152,7 @@ class PartitionExport:
             self._write(segment_name(base, None, suffix), data)
         spans = {span for entry in segment for span in spans_of(entry) if base <= span.last < end}
         if spans:
-            # A low last stable offset makes a broker look further than it must, never too little.
+            # A last stable offset that is too low is safe: a broker only searches further.
             rows = [
                 AbortedTxn(0, one.producer_id, one.first, one.last, one.first)
                 for one in sorted(spans, key=lambda span: span.last)
@@ -165,7 +166,7 @@ class PartitionExport:
             return False
         found = self._files.stat(path)
         if found is None or found.bytes != entry.log_bytes:
-            return False  # a reader stops where the log's metadata says, a broker at the file's end
+            return False  # readers here stop at log_bytes, a broker reads to the file's end
         linked = self._target.link_from(os.path.join(self._files.uri, path), name)
         self._done.linked += linked
         return linked
@@ -191,7 +192,7 @@ class PartitionExport:
                 view = byte_view(window.data)[: int(batches.end_position[-1])]
                 if shift:
                     if (batches.magic < layout.MAGIC_V2).any():
-                        raise CorruptRecordError("a message set that was moved cannot be sealed")
+                        raise CorruptRecordError("a moved message set cannot be sealed")
                     view = with_offsets_raised(view, batches, shift)
                     batches = replace(
                         batches,
@@ -203,7 +204,7 @@ class PartitionExport:
             raise error.in_file(log_path(self._directory, entry), entry.log_position) from None
 
     def _indexes(self, segment: Segment, built: Indexes | None) -> Iterator[tuple[str, bytes]]:
-        """The two index files: their entries count from the segment's base, wherever it lies."""
+        """Yield suffix and bytes of both indexes; their offsets are relative to the base offset."""
         entry = segment[0]
         has_own = entry.index_bytes is not None and entry.time_index_bytes is not None
         if len(segment) > 1 or entry.is_shared or not has_own:
@@ -224,12 +225,12 @@ class PartitionExport:
 
 
 def is_moved(entry: SegmentEntry) -> bool:
-    """Whether a segment must be rewritten: a broker takes whole files, numbered as they lie."""
+    """Whether a segment must be rewritten: a broker needs whole files with the log's offsets."""
     return entry.is_shared or entry.shift != 0
 
 
 def joined(entries: Sequence[SegmentEntry], rules: ExportRules) -> Iterator[Segment]:
-    """Cut a log into the segments that a broker gets, of the segments that it consists of."""
+    """Yield the segments of a log in groups: each group becomes one segment of the broker."""
     segment: list[SegmentEntry] = []
     size = 0
     for entry in entries:

@@ -2,9 +2,9 @@
 
     | offset 8 | size 4 | epoch or crc 4 | magic 1 | ...     size counts what follows it
 
-A walk ends in silence where fewer than 18 bytes, or less than a whole batch, are left
-(FileLogInputStream.nextBatch). A size below 14 is an error. Any magic above 1 is read as 2, any
-other (it is a signed byte) as a message set's; a batch may be smaller than its header.
+A walk ends without an error if fewer than 18 bytes, or less than a whole batch, are left
+(FileLogInputStream.nextBatch). A size below 14 is an error. A magic above 1 is read as 2, any other
+magic (it is a signed byte) as that of a message set. A batch may be smaller than its header.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ FILE_BYTES_MAX: Final = 2**31 - 1
 
 
 class OddBatch(NamedTuple):
-    """A batch to Kafka's walk that no writer can have written."""
+    """A batch that Kafka's walk accepts, although no writer writes such a batch."""
 
     position: int
     size: int
@@ -34,16 +34,16 @@ class OddBatch(NamedTuple):
 
 
 def int_at(view: Bytes, at: int, size: int) -> int:
-    """The signed big-endian integer of `size` bytes at `at`."""
+    """Return the signed big-endian integer in the `size` bytes at `at`."""
     return int.from_bytes(view[at : at + size].tobytes(), "big", signed=True)
 
 
 def walk(
     view: Bytes, file: str, start: int = 0, end: int | None = None
 ) -> Iterator[BatchTable | OddBatch]:
-    """Yield the batches of [start, end) in file order, as tables of those that are well formed.
+    """Yield the batches of [start, end) in file order; well-formed ones as tables.
 
-    Raises CorruptRecordError, with Kafka's words, where the size is below 14.
+    Raises CorruptRecordError, with Kafka's message, for a size below 14.
     """
     position = start
     end = len(view) if end is None else end

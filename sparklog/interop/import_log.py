@@ -1,9 +1,9 @@
-"""Brokers' log directories become topics here: topics made, partitions taken, one commit for all.
+"""Imports brokers' log directories: creates topics, takes partitions, and commits all at once.
 
     broker dirs -> checked, linked and copied, several partitions at once -> TopicEdits -> commit
 
-A damaged partition is refused as a whole, and the others go on. A second import takes the batches
-that came since the first. Topics that are made here keep everything (retention.ms=-1) unless a
+A damaged partition is refused as a whole; the others are imported. A second import takes the
+batches that were added since the first. A topic that is created gets retention.ms=-1, unless this
 config is given. No broker can start on the directories meanwhile.
 """
 
@@ -49,9 +49,9 @@ COMPACT: Final = {"cleanup.policy": "compact"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """What to import and how. `topics` None means all but those whose names begin with `__`.
+    """Options of an import. `topics` None means all except RESERVED_TOPICS.
 
-    Without `flush` nothing is synced.
+    `check` reads every byte, `link` makes hard links if possible, `flush` syncs the files.
     """
 
     topics: Sequence[str] | None = None
@@ -63,7 +63,7 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReport:
-    """The outcome of one partition: its new offsets, or the reason of a refusal."""
+    """The outcome of one partition: its new offsets, or the `problem` why it was refused."""
 
     topic_partition: TopicPartition
     added: OffsetRange | None = None
@@ -73,7 +73,7 @@ class PartitionReport:
     problem: SparklogError | None = None
 
     def as_row(self) -> dict[str, Any]:
-        """Return what was taken as the JSON object of a line, or a row of a table."""
+        """Return the imported offsets, segments and bytes as a JSON object, or a row of a table."""
         return {
             "topic": self.topic_partition.topic,
             "partition": self.topic_partition.partition,
@@ -96,7 +96,7 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True)
 class ImportWork:
-    """One partition to take, its known state, and its target. Picklable."""
+    """One partition to import: its directory, its known state, and its topic. Picklable."""
 
     source: PartitionDir
     known: Known
@@ -118,13 +118,13 @@ def import_log_dirs(
     options: ImportOptions,
     fleet: Fleet | None = None,
 ) -> list[PartitionReport]:
-    """Import log directories of stopped (or copied) brokers; the reports in partition order.
+    """Import log directories of stopped brokers, or copies; return the reports in partition order.
 
-    Of several replicas of a partition, `BrokerDirs` takes one. `fleet` takes the partitions of all
-    topics, by default in a thread for each core; then one commit makes them visible. The brokers'
-    locks are held until then. Raises LogDirError (also when a broker runs on a directory),
-    UnknownTopicError (a topic that no directory has), CorruptionError for checkpoints of all of it,
-    and the errors of a commit.
+    Of several replicas of a partition, `BrokerDirs` takes one. `fleet` imports all partitions, by
+    default with a thread for each core; then one commit makes them visible. The brokers' locks are
+    held until then. Raises LogDirError (also if a broker is running on a directory),
+    UnknownTopicError (no directory has the topic), InvalidOptionError (a topic that cannot be
+    imported), CorruptionError for a checkpoint of a log directory, and the errors of a commit.
     """
     broker = BrokerDirs(log_dirs)
     with broker.stopped():
@@ -167,7 +167,7 @@ def _works(
     sources: Mapping[str, Sequence[PartitionDir]],
     options: ImportOptions,
 ) -> list[ImportWork]:
-    """Return the works of all topics, which are made if need be."""
+    """Return the work for each partition; create missing topics, and add missing partitions."""
     all_parts = [one for parts in sources.values() for one in parts]
     starts, cleaned = broker.offsets(LOG_START, all_parts), broker.offsets(CLEANER, all_parts)
     topics = _topics(admin, catalog, sources, cleaned, options.config)
@@ -195,7 +195,10 @@ def _works(
 
 
 def take(work: ImportWork) -> ImportedPartition:
-    """Take the files of a partition, durable if asked. Raises what `PartitionImport.run` raises."""
+    """Take the files of a partition; sync them if `flush`.
+
+    Raises as `PartitionImport.run` and `check_settled`.
+    """
     found = PartitionImport(work.files, work.topic, work.source, work.rules).run(work.known)
     check_settled(work.topic, found.transactions)
     if work.flush:
@@ -204,20 +207,23 @@ def take(work: ImportWork) -> ImportedPartition:
 
 
 def _chosen(partitions: Sequence[PartitionDir], topics: Sequence[str] | None) -> list[PartitionDir]:
-    """Return the directories of the topics that are asked for."""
+    """Return the directories of the requested topics.
+
+    Raises UnknownTopicError, InvalidOptionError, and as `check_whole`.
+    """
     if topics is None:
         return [one for one in partitions if one.topic_partition.topic not in RESERVED_TOPICS]
     found = {one.topic_partition.topic for one in partitions}
     missing = [name for name in topics if name not in found]
     if missing:
         raise UnknownTopicError(
-            f"there is no partition of {missing[0]!r}; there are {', '.join(sorted(found))}",
+            f"there is no partition of {missing[0]!r}; the topics are {', '.join(sorted(found))}",
             topic=missing[0],
         )
     internal = [name for name in topics if name in RESERVED_TOPICS - {OFFSETS_TOPIC}]
     if internal:
         raise InvalidOptionError(
-            f"{internal[0]!r} is the broker's own: its records mean nothing here", option="topic"
+            f"{internal[0]!r} is internal to the broker: it cannot be imported", option="topic"
         )
     chosen = [one for one in partitions if one.topic_partition.topic in topics]
     check_whole([one for one in chosen if one.topic_partition.topic == OFFSETS_TOPIC])
@@ -229,7 +235,7 @@ def _config(
     cleaned: Mapping[TopicPartition, int],
     given: Mapping[str, str],
 ) -> dict[str, str]:
-    """The configs of a topic that is made: a broker keeps them elsewhere."""
+    """Return the configs of a new topic. A log directory does not have the broker's configs."""
     is_compacted = any(one.topic_partition in cleaned for one in parts)
     return {**KEEP, **(COMPACT if is_compacted else {}), **given}
 
@@ -241,7 +247,7 @@ def _topics(
     cleaned: Mapping[TopicPartition, int],
     given: Mapping[str, str],
 ) -> Mapping[str, TopicDescription]:
-    """Return the topics by name, made or grown where they have to be: all, or none."""
+    """Return the topics by name; create missing topics, and add missing partitions."""
     counts = {
         name: max(one.topic_partition.partition for one in parts) + 1
         for name, parts in sources.items()
@@ -271,7 +277,7 @@ def _topics(
 
 
 def _known(catalog: Catalog) -> Mapping[str, TopicDescription]:
-    """Return the topics that exist; none where there is no log dir yet."""
+    """Return the topics that exist; {} if there is no log dir yet."""
     try:
         return catalog.topics()
     except LogDirError:
@@ -286,7 +292,10 @@ def _committed(
     broker: BrokerDirs,
     done: Sequence[tuple[ImportWork, ImportedPartition | SparklogError]],
 ) -> list[PartitionReport]:
-    """Commit the new segments, and report; a partition that has other new records is refused."""
+    """Commit the new segments; return the reports.
+
+    A partition to which another process has written meanwhile is refused.
+    """
     taken: dict[str, list[Taken]] = {}
     for work, answer in done:
         if isinstance(answer, ImportedPartition):
@@ -322,9 +331,9 @@ def _report(work: ImportWork, answer: ImportedPartition | SparklogError) -> Part
 def _planned(
     topic: TopicImage, taken: Sequence[Taken], refused: dict[TopicPartition, SparklogError]
 ) -> TopicEdit | Done:
-    """Return the edit of a topic: new segments, transactions, epochs, producers, newly aborted.
+    """Return the edit of a topic: new segments, transactions, epochs, producers, aborted ranges.
 
-    `refused` gets an error for each partition that is not as it was when it was taken.
+    `refused` gets an error for each partition that has changed since its files were taken.
     """
     grown: dict[int, ImportedPartition] = {}
     for work, found in taken:
@@ -355,7 +364,7 @@ def _planned(
 
 
 def _settled(log: PartitionLog, aborted: Iterable[Span]) -> list[SegmentEntry]:
-    """Return the segments of a log that transactions reach into which have aborted since."""
+    """Return new rows of segments that are in the log already, with newly aborted transactions."""
     spans = [span for span in aborted if span.first < log.log_end_offset]
     if not spans:
         return []

@@ -1,10 +1,11 @@
-"""One partition of a broker becomes segments of a topic: its files are checked, linked or copied.
+"""Imports one partition of a broker: checks its files, and links or copies them as segments.
 
-    sealed segments    .log     hard link (or a copy): a broker never changes them
-    the newest         .log     a copy: a broker that starts again appends to it
-    newer batches      a copy of the batches from the imported end on, a segment of its own
-    indexes                     made anew from the .log, or copied when the .log is not read
-    newest .snapshot            the producers, with the batches behind it
+    .log of a sealed segment    hard link (or a copy): a broker never changes it
+    .log of the newest segment  a copy: a broker that starts again appends to it
+    .log that was imported in   a copy of the batches from the imported end on, as a segment
+    part before
+    indexes                     built from the .log, or copied if the .log is not read
+    newest .snapshot            the producers; the batches behind it are added
 
 Nothing refers to the files before the rows are committed. So a refused partition leaves only
 orphans, which vacuum deletes.
@@ -36,7 +37,7 @@ from sparklog.storage.files import Files
 class ImportRules:
     """The rules by which files are taken.
 
-    `check` reads every byte; `link` makes hard links where it can; `durable` files will be synced.
+    `check` reads every byte; `link` makes hard links if possible; `durable` files will be synced.
     """
 
     now_ms: int
@@ -47,7 +48,7 @@ class ImportRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A partition before the import: its log here, and the broker's own checkpoints of it."""
+    """A partition before the import: its log here, and its entries in the broker's checkpoints."""
 
     state: PartitionState
     transactions: tuple[OpenTransaction, ...] = ()
@@ -61,8 +62,8 @@ class Known:
 class ImportedPartition:
     """The additions of an import to one partition, not yet committed.
 
-    `aborted` are the transactions that were seen to abort, also those that were open before;
-    `transactions` those that are open at the new end, `producers` the producers there.
+    `aborted` are the transactions whose ABORT marker was imported; they may have begun before.
+    `transactions` are the open transactions at the new end, `producers` are the producers there.
     """
 
     entries: tuple[SegmentEntry, ...]
@@ -76,7 +77,7 @@ class ImportedPartition:
 
     @property
     def next_producer_id(self) -> int:
-        """The first producer id above all that came with it; PRODUCER_IDS_END at most."""
+        """The first producer id above all imported producer ids; PRODUCER_IDS_END at most."""
         ids = [one.producer_id for one in self.producers]
         ids += [one.producer_id for one in self.transactions]
         ids += [one for entry in self.entries for one in entry.producer_ids or ()]
@@ -107,10 +108,10 @@ class PartitionImport:
         self._cleaner_offset = 0
 
     def run(self, known: Known) -> ImportedPartition:
-        """Check and take new batches; without new ones there are no entries.
+        """Check and take new batches; without new batches there are no entries.
 
-        Raises CorruptionError naming the file, and the position where there is one, and UsageError
-        where sparklog has produced since the last import: nothing refers to any file then.
+        Raises CorruptionError naming the file and, if known, the position, and UsageError if
+        records were produced here since the last import, or if a snapshot is missing.
         """
         end = known.state.imported_end_offset
         if known.state.log_end_offset > end:
@@ -126,12 +127,12 @@ class PartitionImport:
         self._sequences = Sequences(known.producers)
         self._cleaner_offset = known.cleaner_offset
         transactions = Transactions(known.transactions)
-        # Segments that are not read give no leader epochs: the checkpoint must.
+        # Segments that are not read give no leader epochs, so the checkpoint must have them.
         is_trusting = bool(segments and checkpoint) and not self._rules.check
         self._unread = self._open_at(segments[-1].base_offset) if is_trusting else None
         entries = self._entries(_from(segments, end), end, transactions)
         new_end = max([end, *(entry.next_offset for entry in entries)])
-        # A broker whose segments are all expired keeps an empty one, which says where it ends.
+        # If all segments have expired, the broker keeps an empty one at the log's end.
         new_end = max([new_end, *(segment.base_offset for segment in segments[-1:])])
         return ImportedPartition(
             entries=spread(entries, transactions.aborted),
@@ -145,7 +146,7 @@ class PartitionImport:
         )
 
     def _producers_at(self, end: int) -> tuple[ProducerState, ...]:
-        """The producers at the log's end. A broker passes over damaged snapshots, too."""
+        """Return the producers at the log's end. Like a broker, skip damaged snapshots."""
         for offset in reversed(self._source.snapshots()):
             if offset <= end:
                 try:
@@ -156,7 +157,7 @@ class PartitionImport:
         return self._sequences.ended((), NO_OFFSET)
 
     def _open_at(self, base_offset: int) -> tuple[OpenTransaction, ...] | None:
-        """Open transactions where a segment begins; None where no snapshot says so."""
+        """Return the transactions that are open where a segment begins; None without a snapshot."""
         name = _snapshot_name(base_offset)
         data = self._source.read(name)
         if not data:
@@ -207,7 +208,7 @@ class PartitionImport:
     def _entry(
         self, files: SegmentFiles, following: int | None, end: int, transactions: Transactions
     ) -> SegmentEntry | None:
-        """The row of one segment, its files taken; None when there is nothing in it."""
+        """Take the files of one segment; return its row, None if it has no new batch."""
         is_newest = following is None
         source = self._source_of(files, is_newest)
         if files.base_offset < end:
@@ -242,7 +243,7 @@ class PartitionImport:
         return self._taker.take(source, found)
 
     def _resume(self, files: SegmentFiles, transactions: Transactions) -> None:
-        """Go on with a segment that must be read behind others that were not."""
+        """Set the open transactions before a segment is read, if earlier ones were not read."""
         if not self._has_skipped:
             return
         open_at = self._open_at(files.base_offset)
@@ -254,9 +255,9 @@ class PartitionImport:
         transactions.resume(open_at)
 
     def _last_epoch(self, files: SegmentFiles, following: int) -> int | None:
-        """The leader epoch of a segment's last batch, as far as the checkpoint tells.
+        """Return the leader epoch of a segment's last batch by the checkpoint; None if unknown.
 
-        Where a cleaner was, the batches of an epoch may all be gone.
+        It is unknown in a cleaned segment: all batches of an epoch may be gone.
         """
         known = self._epochs.below(following)
         is_clean = files.base_offset < self._cleaner_offset
@@ -273,7 +274,7 @@ class PartitionImport:
         )
 
     def _check_indexes(self, files: SegmentFiles, found: Examined) -> None:
-        """Refuse a broker's index that leads out of its segment, though ours takes its place."""
+        """Refuse a broker's index that points out of its segment, although it is built anew."""
         summary = found.summary
         span = summary.file_next_offset - files.base_offset
         end = files.log_bytes
@@ -292,7 +293,7 @@ def _snapshot_name(offset: int) -> str:
 
 
 def _from(segments: Sequence[SegmentFiles], end: int) -> Sequence[SegmentFiles]:
-    """The segments that may hold an offset from `end` on."""
+    """Return the segments that may have an offset from `end` on."""
     first = 0
     while first + 1 < len(segments) and segments[first + 1].base_offset <= end:
         first += 1
@@ -300,7 +301,10 @@ def _from(segments: Sequence[SegmentFiles], end: int) -> Sequence[SegmentFiles]:
 
 
 def _position_of(source: Source, base_offset: int, end: int) -> int:
-    """The position of the first batch from offset `end` on; the file's size without one."""
+    """Return the position of the first batch from offset `end` on; the file's size without one.
+
+    Raises CorruptionError if the log is not the one that was imported up to `end`.
+    """
     reached = base_offset
     for _, position, batches in walked(source):
         behind = batches.last_offset >= end

@@ -1,8 +1,8 @@
 """Checks of a broker's index files, before they are used.
 
-A foreign index may lead anywhere: its entries must ascend, and lie within the segment and the
-`.log`. A broker that was not stopped leaves zeros behind the entries. An index may have any size,
-so it is read in pieces and never copied.
+A broker's index is not trusted: its entries must ascend, and must point into the segment and its
+`.log`. A broker that was killed leaves zeros behind the entries. An index may have any size, so it
+is checked in pieces and never copied.
 """
 
 import struct
@@ -19,15 +19,15 @@ from sparklog.record.batches import Buffer, byte_view
 OFFSET_DTYPE: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 TIME_DTYPE: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 PIECE_ENTRIES: Final = 128 * 1024
-"""So many are looked at at once."""
+"""The entries that are checked at once."""
 PIECE_BYTES: Final = 1024 * 1024
 _TIME_ENTRY: Final = struct.Struct(">qi")
 
 
 def check_offset_index(data: Buffer, span: int, log_bytes: int, file: str) -> memoryview:
-    """The entries of a `.index`, a view of `data` without the zeros behind them.
+    """Return the entries of a `.index`: a view of `data` without the zeros behind them.
 
-    `span` is how many offsets the segment has. Raises CorruptIndexError naming file and entry.
+    `span` is the number of offsets of the segment. Raises CorruptIndexError naming file and entry.
     """
     raw = _used(data, OFFSET_DTYPE.itemsize, file)
     for first, entries in _pieces(raw, OFFSET_DTYPE):
@@ -41,7 +41,7 @@ def check_offset_index(data: Buffer, span: int, log_bytes: int, file: str) -> me
 
 
 def check_time_index(data: Buffer, span: int, file: str) -> memoryview:
-    """The entries of a `.timeindex`; else as above."""
+    """Return the entries of a `.timeindex`; otherwise as `check_offset_index`."""
     raw = _used(data, TIME_DTYPE.itemsize, file)
     for first, entries in _pieces(raw, TIME_DTYPE):
         timestamps = entries["timestamp"].astype(np.int64)
@@ -53,14 +53,14 @@ def check_time_index(data: Buffer, span: int, file: str) -> memoryview:
 
 
 def last_time_entry(entries: memoryview) -> TimestampOffset | None:
-    """The last entry of a time index, its offset relative; None when there is none."""
+    """Return the last entry of a time index, with a relative offset; None if it has no entry."""
     if not entries:
         return None
     return TimestampOffset(*_TIME_ENTRY.unpack_from(entries, len(entries) - _TIME_ENTRY.size))
 
 
 def _used(data: Buffer, size: int, file: str) -> memoryview:
-    """The entries of `size` bytes that are not zeros to the end."""
+    """Return the entries (`size` bytes each) without the zeros at the end."""
     view = byte_view(data)
     end = -(-_without_zeros(view) // size) * size
     # A preallocated file need not be a whole number of entries; one with a cut entry is damaged.
@@ -74,7 +74,7 @@ def _used(data: Buffer, size: int, file: str) -> memoryview:
 
 
 def _without_zeros(view: NDArray[np.uint8]) -> int:
-    """How many bytes are left without the zeros at the end."""
+    """Return the number of bytes without the zeros at the end."""
     for end in range(len(view), 0, -PIECE_BYTES):
         start = max(0, end - PIECE_BYTES)
         used = len(view[start:end].tobytes().rstrip(b"\0"))
@@ -84,7 +84,7 @@ def _without_zeros(view: NDArray[np.uint8]) -> int:
 
 
 def _pieces(raw: memoryview, kind: "np.dtype[np.void]") -> Iterator[tuple[int, NDArray[np.void]]]:
-    """Yield (number of the first, entries); a piece begins with the last of the one before."""
+    """Yield (number of the first entry, entries); a piece repeats the last entry before it."""
     entries = np.frombuffer(raw, kind)
     for start in range(0, len(entries), PIECE_ENTRIES):
         first = max(0, start - 1)

@@ -1,9 +1,9 @@
-"""The records of one batch, read as Kafka's classes read them: also of a batch that is damaged.
+"""Reads the records of one batch exactly as Kafka's classes do, also of a damaged batch.
 
-This reader is slow and exact. It is for batches that `record.decode` refuses, and for those that it
-skips: control batches, and message sets one by one. A record that cannot be read raises after the
-records before it were yielded, as in the iterators of DefaultRecordBatch and
-AbstractLegacyRecordBatch. Checksums are not verified.
+This reader is slow. It is for batches that `record.decode` refuses or skips: damaged ones, control
+batches and single message sets. If a record cannot be read, it raises after it has yielded the
+records before it, as the iterators of DefaultRecordBatch and AbstractLegacyRecordBatch do. It does
+not verify checksums.
 """
 
 import struct
@@ -27,10 +27,11 @@ _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 
 
 class JavaRecord(NamedTuple):
-    """The fields of a record; `sequence` and `headers` are empty in a message set.
+    """The fields of a record; a message set has no `sequence` (-1) and no `headers`.
 
-    `is_valid` and `crc` are a message's own, None in a record of magic 2. Sizes are what the bytes
-    say, negative for null; `is_cut` says that the message ends before its key or value does.
+    `crc` is the checksum of a message, `is_valid` whether it is right; None in a record of magic 2.
+    The sizes are those in the bytes, negative for null. `is_cut`: the message ends before the end
+    of its value.
     """
 
     offset: int
@@ -64,7 +65,7 @@ def later_sequence(sequence: int, increment: int) -> int:
 
 
 class Reader:
-    """A ByteBuffer: reading beyond its limit is a damaged record."""
+    """A ByteBuffer. Reading beyond its end raises CorruptRecordError."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -96,7 +97,7 @@ class Reader:
         return (code >> 1) ^ -(code & 1)
 
     def field(self) -> bytes | None:
-        """Bytes behind their length; None for a negative one."""
+        """Return bytes that follow their length; None for a negative length."""
         size = self.varint()
         return None if size < 0 else self.take(size)
 
@@ -105,7 +106,7 @@ class Reader:
 
 
 def batch_records(data: bytes) -> Iterator[JavaRecord]:
-    """Yield the records of one batch of magic 2 or above, `data` being all of it."""
+    """Yield the records of one batch of magic 2 or above; `data` is the whole batch."""
     if len(data) < layout.BATCH_HEADER_SIZE:
         raise CorruptRecordError(f"a batch of {len(data)} bytes has no header")
     header = _HEADER.unpack_from(data)
@@ -190,7 +191,7 @@ def _headers(reader: Reader) -> tuple[bytes, ...]:
 
 
 def message_records(data: bytes) -> Iterator[JavaRecord]:
-    """Yield the messages of one entry of a message set, `data` being all of it."""
+    """Yield the messages of one entry of a message set; `data` is the whole entry."""
     outer = _message(data)
     codec = _codec(data)
     if codec == 0:
@@ -229,7 +230,7 @@ def _inner(data: bytes, outer: JavaRecord, plain: bytes) -> Iterator[JavaRecord]
 
 
 def _base_offset(magic: int, outer: int, last: int) -> int:
-    """The offset that inner offsets count from: 0 when they are the log's own."""
+    """Return the offset that inner offsets are relative to; 0 if they are offsets of the log."""
     if magic == layout.MAGIC_V0 or outer == 0:
         return 0
     if outer < last:
@@ -241,7 +242,7 @@ def _base_offset(magic: int, outer: int, last: int) -> int:
 
 
 def _entries(plain: bytes) -> Iterator[bytes]:
-    """The inner entries; what is cut short at the end is left out (DataLogInputStream)."""
+    """Yield the inner entries; a cut entry at the end is left out (DataLogInputStream)."""
     at = 0
     while len(plain) - at >= layout.LOG_OVERHEAD:
         size = int.from_bytes(plain[at + 8 : at + 12], "big", signed=True)
@@ -264,7 +265,7 @@ def _codec(data: bytes) -> int:
 
 
 def _message(data: bytes) -> JavaRecord:
-    """One entry, not opened."""
+    """Return one entry as a record; a compressed value is not decompressed."""
     reader = Reader(data)
     offset = reader.number(8)
     reader.take(4)

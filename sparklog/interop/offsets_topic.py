@@ -1,7 +1,7 @@
-"""A broker's __consumer_offsets, adopted: its groups go on here, members and offsets.
+"""Checks the import of a broker's __consumer_offsets: its groups go on here, members and offsets.
 
-A group belongs to the partition that its hash and the number of partitions give. So the topic is
-adopted whole, with as many partitions, or not at all.
+The hash of a group and the number of partitions give the group's partition. So the topic must be
+imported as a whole, with the same number of partitions, or not at all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,13 +24,13 @@ from sparklog.model import TopicDescription
 
 
 def check_whole(partitions: Sequence[PartitionDir]) -> None:
-    """Refuse directories that lack partitions of the topic, and one with a damaged one.
+    """Check that all partitions of the topic are there, and that none has a `problem`.
 
-    If the last partitions are missing, groups do not belong to the partitions that they lie in; the
-    first group of each partition is looked at.
+    To notice that the last partitions are missing, it reads the first group of each partition: with
+    too few partitions, this group belongs to another one.
 
-    `partitions` are those of the topic; none are all right. Raises LogDirError, and the problem of
-    a partition.
+    `partitions` are those of the topic; an empty sequence is accepted. Raises LogDirError, and the
+    problem of a partition.
     """
     for one in partitions:
         if one.problem is not None:
@@ -55,7 +55,7 @@ def check_whole(partitions: Sequence[PartitionDir]) -> None:
 
 
 def _first_group(partition: PartitionDir) -> str | None:
-    """Return the group that a partition names first; None without one, and where it is damaged."""
+    """Return the first group in a partition; None if it has none, or if it is damaged."""
     with suppress(CorruptionError):  # the import reports it
         for view, batch, _, _ in batches_of(partition):
             if batch.is_control[0]:
@@ -70,9 +70,10 @@ def _first_group(partition: PartitionDir) -> str | None:
 def check_adoptable(
     known: TopicDescription | None, num_partitions: int, config: Mapping[str, str]
 ) -> None:
-    """Refuse the topic if it is here with another number of partitions, or if it is given configs.
+    """Check that the topic has the same number of partitions here, and that no config is given.
 
-    `known` is the topic as it is here. Raises InvalidOptionError, LogDirError.
+    `known` is the topic here, None if it does not exist. Raises InvalidOptionError for configs, and
+    LogDirError for another number of partitions.
     """
     if config:
         raise InvalidOptionError(
@@ -86,7 +87,7 @@ def check_adoptable(
 
 
 def check_settled(topic: TopicDescription, transactions: Sequence[OpenTransaction]) -> None:
-    """Refuse a partition of the topic that ends inside a transaction: nothing would end it here.
+    """Check that no transaction is open in a partition of the topic: nothing would end it here.
 
     Raises InvalidTxnStateError.
     """

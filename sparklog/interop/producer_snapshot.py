@@ -1,4 +1,6 @@
-"""Producer state as a broker keeps it beside its segments (`<offset>.snapshot`).
+"""Reads and writes producer snapshots, which a broker keeps beside its segments.
+
+The file `<offset>.snapshot`:
 
     | version 2 (1) | CRC-32C 4, of all behind it | count 4 | entries of 46 bytes
     entry: producer id 8 | epoch 2 | last sequence 4 | last offset 8 | offset delta 4 | timestamp 8
@@ -44,7 +46,7 @@ class ProducerState(NamedTuple):
 
 
 def read_snapshot(data: Buffer) -> list[ProducerState]:
-    """The producers of a snapshot. Raises CorruptionError, in Kafka's words, when it is damaged."""
+    """The producers of a snapshot. Raises CorruptionError, with Kafka's message, for damage."""
     raw = byte_view(data).tobytes()
     count, stored = _head(raw)
     if len(raw) < _HEAD.size + count * _ENTRY.size:

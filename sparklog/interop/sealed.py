@@ -1,10 +1,14 @@
-"""The row of a sealed segment that is not read: from its name, indexes, neighbour and one header.
+"""Makes the row of a sealed segment without reading the segment.
 
-A broker closes a segment with a last time entry, (largest timestamp, its offset); the segment ends
-where the next one begins; its aborted transactions are in its `.txnindex`. Its smallest timestamp
-is taken to be that of its first record, which stands in the header of the first batch
-(`BatchTable.first_timestamp`). It is an upper bound: a record behind may be older. A broker goes by
-a later one, the first batch's largest timestamp (LogSegment.getFirstBatchTimestamp).
+It needs the segment's indexes, its name and the next segment's, and the first batch's header:
+
+    largest timestamp, its offset   the last time entry, which a broker adds to a sealed segment
+    end offset                      the base offset of the next segment
+    aborted transactions            `.txnindex`
+    smallest timestamp              the first record's, from the first batch's header
+                                    (`BatchTable.first_timestamp`). This is an upper bound: a later
+                                    record may be older. A broker uses a higher bound, the largest
+                                    timestamp of the first batch (getFirstBatchTimestamp)
 """
 
 from typing import Final
@@ -24,9 +28,9 @@ from sparklog.record.batches import Buffer, byte_view
 from sparklog.record.scan import scan_batches, told_size, unpack_header
 
 INDEX_BYTES_MAX: Final = 64 * 1024 * 1024
-"""A larger index is not believed: the segment is read. Kafka's default is 10 MiB."""
+"""A larger index is not trusted: the segment is read instead. Kafka's default is 10 MiB."""
 TXN_INDEX_BYTES_MAX: Final = 34_000_000
-"""A million aborted transactions in one segment."""
+"""The size of a million aborted transactions in one segment."""
 
 
 def trusted(
@@ -36,11 +40,11 @@ def trusted(
     transactions: Transactions,
     leader_epoch: int | None,
 ) -> Examined | None:
-    """The row of a sealed segment as far as it is known; None when its indexes say too little.
+    """Return the known facts of a sealed segment; None if they do not suffice: then it is read.
 
-    `following` is where the next segment begins, `leader_epoch` the largest of this one, if it is
-    known. `transactions` is told of the aborted ones. Raises CorruptIndexError, CorruptionError for
-    an index that cannot be right.
+    `following` is the base offset of the next segment, `leader_epoch` the largest of this segment,
+    None if unknown. Aborted transactions are added to `transactions`. Raises CorruptIndexError and
+    CorruptionError for a damaged index.
     """
     if not files.sizes.get(TIME_INDEX_SUFFIX) or INDEX_SUFFIX not in files.sizes:
         return None
@@ -85,7 +89,7 @@ def trusted(
 
 
 def _first_timestamp(source: PartitionDir, files: SegmentFiles, following: int) -> int | None:
-    """The time of the first record; None when no batch of the segment is at its beginning."""
+    """Return the timestamp of the first record; None if the file does not begin with a batch."""
     name = files.name(LOG_SUFFIX)
     header = source.files.read(name, 0, layout.BATCH_HEADER_SIZE)
     size = told_size(header)

@@ -1,8 +1,9 @@
-"""Producers of a broker's partition, with their last batches: of its snapshot, and of its log.
+"""The producers of a broker's partition, and their last batches, from its snapshot and its log.
 
-A broker writes a snapshot of its producers when it rolls a segment, and when it stops, and goes on
-from the newest one with the batches behind it (ProducerStateManager.truncateAndReload). So does an
-import, and the producers go on with the sequences that they have. An export writes a snapshot.
+A broker writes a snapshot of its producers when it rolls a segment, and when it stops. When it
+starts, it reads the newest snapshot and the batches behind it
+(ProducerStateManager.truncateAndReload). An import does the same, so producers go on with their
+sequences. An export writes a snapshot.
 """
 
 from collections.abc import Iterable
@@ -23,7 +24,10 @@ _SEQUENCES: Final = 2**31
 
 
 class Sequences:
-    """Follows the producers of one partition, from `known` ones on. Those that wrote last stay."""
+    """Follows the producers of one partition; `known` are those before the first batch.
+
+    If there are more than PRODUCERS_MAX, those that wrote last stay.
+    """
 
     def __init__(self, known: Iterable[ProducerState] = ()) -> None:
         self._states = {one.producer_id: one for one in sorted(known, key=_end)}
@@ -34,7 +38,7 @@ class Sequences:
         ids = batches.producer_id[rows]
         order = np.argsort(ids, kind="stable")
         cuts = np.flatnonzero(np.diff(ids[order])) + 1
-        # Only a producer's last batches count; a log has millions.
+        # Only the last batches of a producer are kept; a log has millions.
         last = [group[-producers.BATCHES_MAX :] for group in np.split(order, cuts)]
         chosen = batches.take(rows[np.sort(np.concatenate(last))])
         for row in zip(
@@ -61,10 +65,10 @@ class Sequences:
             del self._states[next(iter(self._states))]
 
     def ended(self, snapshot: Iterable[SnapshotState], offset: int) -> tuple[ProducerState, ...]:
-        """Return the states at the log's end, those that wrote last behind.
+        """Return the states at the log's end; the producers that wrote last come last.
 
-        `snapshot` has the states at an offset of the log. A producer that is not in it, and has no
-        batch behind, was forgotten by the broker.
+        `snapshot` has the states at `offset`. A producer that is not in the snapshot and has no
+        batch from `offset` on is left out: the broker has forgotten it.
         """
         found = {one.producer_id: state_of(one) for one in snapshot}
         for producer_id, state in self._states.items():

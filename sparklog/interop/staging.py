@@ -1,12 +1,12 @@
-"""An export that is seen as a whole: everything is written aside, then moved into its place.
+"""Makes an export visible as a whole: all files are first written aside, then moved into place.
 
-    <log dir>/sparklog_export_unfinished/<topic>-<partition>/<file>     what is to come
+    <log dir>/sparklog_export_unfinished/<topic>-<partition>/<file>     the new files
     <log dir>/sparklog_export_unfinished.txt    partitions whose files are being moved, a line each
 
-While the directory is there no broker starts: LogManager refuses one that is not named after a
-partition. An export that fails before the first file is moved has changed nothing. One that is cut
-off later is finished by the next export of the same topics, which replaces whatever lies in their
-directories. Without the directory the file means nothing.
+As long as the directory exists, no broker starts: LogManager refuses a directory that is not named
+after a partition. If an export fails before it moves the first file, nothing has changed. If it is
+cut off later, the next export of the same topics finishes it, by replacing all files in their
+directories. Without the directory, the `.txt` file has no meaning.
 """
 
 import os
@@ -26,7 +26,7 @@ LIST: Final = f"{NAME}.txt"
 
 
 class Staging:
-    """The place where files of an export wait. Without `flush` no directory is synced."""
+    """The directory of an export's new files. Without `flush` no directory is synced."""
 
     def __init__(self, log_dir: str, *, flush: bool) -> None:
         self._log_dir = log_dir
@@ -36,7 +36,7 @@ class Staging:
 
     @property
     def moving(self) -> frozenset[str]:
-        """The partitions into which an export that was cut off has moved files."""
+        """The partitions into which an interrupted export has begun to move files."""
         if not os.path.isdir(self._path):
             return frozenset()
         with suppress(FileNotFoundError), open(self._list, encoding="utf-8") as file:
@@ -44,9 +44,9 @@ class Staging:
         return frozenset()
 
     def begin(self, topic_partitions: Collection[TopicPartition]) -> None:
-        """Make the directory, without what an export that was cut off has left in it.
+        """Create the directory, and remove files of an interrupted export from it.
 
-        Raises UsageError when that was moving files of other partitions, too.
+        Raises UsageError if the interrupted export was moving files of other partitions, too.
         """
         moving = self.moving
         others = moving - {str(topic_partition) for topic_partition in topic_partitions}
@@ -64,17 +64,17 @@ class Staging:
             self._sync(self._log_dir)
 
     def folder(self, topic_partition: TopicPartition) -> LocalFiles:
-        """The directory where the files of a partition wait."""
+        """Return the directory of a partition's new files."""
         return LocalFiles(os.path.join(self._path, str(topic_partition)))
 
     def move(self, topic_partitions: Collection[TopicPartition]) -> None:
-        """Put the files of all partitions in the place of those that are there."""
+        """Replace the files of all partitions by the new files. Raises LogDirError for a link."""
         targets = [
             os.path.join(self._log_dir, str(topic_partition))
             for topic_partition in topic_partitions
         ]
         for target in filter(os.path.islink, targets):
-            raise LogDirError(f"{target}: a symbolic link: nothing is put behind it")
+            raise LogDirError(f"{target}: a symbolic link: no file is moved there")
         with os_errors("move files out of", NAME, self._log_dir):
             replace_file(
                 self._list,
@@ -97,7 +97,7 @@ class Staging:
         self._sync(target)
 
     def end(self) -> None:
-        """Take the directory away: the export is complete."""
+        """Remove the directory: the export is complete."""
         with os_errors("remove", NAME, self._log_dir):
             self._empty()
             os.rmdir(self._path)
@@ -106,7 +106,7 @@ class Staging:
                 os.unlink(self._list)
 
     def give_up(self) -> None:
-        """Take away what was written, unless files of some partition have been moved."""
+        """Remove the new files, unless some of them have been moved."""
         if not self.moving:
             self.end()
 
@@ -124,7 +124,7 @@ class Staging:
 
 
 def replace_file(path: str, data: bytes) -> None:
-    """Write a file aside, durably, and put it in its place (CheckpointFile.write)."""
+    """Replace a file atomically: write a new file, sync and rename it (CheckpointFile.write)."""
     aside = f"{path}.tmp"
     with open(aside, "wb") as file:
         file.write(data)
@@ -134,6 +134,6 @@ def replace_file(path: str, data: bytes) -> None:
 
 
 def check_finished(log_dir: str) -> None:
-    """Raise LogDirError if an export was cut off, so that old and new files are mixed."""
+    """Raise LogDirError if an export was cut off: old and new files may be mixed."""
     if os.path.isdir(os.path.join(log_dir, NAME)):
         raise LogDirError(f"{log_dir}: an export into it was cut off ({NAME}): export again")

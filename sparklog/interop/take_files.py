@@ -1,11 +1,11 @@
-"""The files of a segment, brought into a partition of ours: linked, copied, or written.
+"""Links, copies or writes the files of a broker's segment into the directory of a partition.
 
-    sealed .log    a hard link (or a copy): a broker never changes it
-    the newest     a copy: a broker that starts again appends to it
-    part of one    a copy of the batches from there on
-    indexes        always files of our own: a broker resizes its own in place
+    sealed .log        a hard link (or a copy): a broker never changes it
+    newest .log        a copy: a broker that starts again appends to it
+    part of a .log     a copy of the batches from a position on
+    indexes            always new files: a broker resizes its own in place
 
-Every file gets a name of ours; its batches keep the log's offsets.
+Every file gets a new name; its batches keep the log's offsets.
 """
 
 import os
@@ -29,7 +29,7 @@ COPY_BYTES: Final = 8 * 1024 * 1024
 
 
 class FileTaker:
-    """Brings segments into one partition's directory; `paths` are the files it has made."""
+    """Takes segments into one partition's directory; `paths` are the files that it has made."""
 
     def __init__(
         self,
@@ -70,11 +70,11 @@ class FileTaker:
         return entry._replace(delete_horizon_ms=found.delete_horizon_ms)
 
     def _path(self, base: int, uuid: str, suffix: str) -> str:
-        """Relative to the topic's directory."""
+        """Return the path of a file, relative to the topic's directory."""
         return f"{self._folder}/{segment_name(base, uuid, suffix)}"
 
     def _written(self, path: str, data: bytes) -> str | None:
-        """The path, written if there is something to write."""
+        """Write a file and return its path; None, and no file, if `data` is empty."""
         if not data:
             return None
         self._files.write_new(f"{self._topic}/{path}", data, durable=self._durable)

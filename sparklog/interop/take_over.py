@@ -1,13 +1,15 @@
-"""A broker's transactional ids go on here: their producers return, or their timeouts end them.
+"""Takes over a broker's transactional ids, so that their producers can go on here.
 
-    Empty, Complete…     the id, its producer and its epoch: the next transaction is begun here
+    Empty, Complete…     the id gets its producer and epoch here; its next transaction begins here
     Ongoing              the transaction is open here, with its partitions and its groups' offsets
     Prepare…             the broker has decided: the end is written here, in one entry with the id
 
-An id that is here already stays as it is, so that an import may run again. A transaction whose id
-is taken over is one of ours: any instance ends it after its timeout. What a producer has open in a
-partition that its id knows nothing of hangs at the broker: it is aborted before the id is here, for
-the producer's next transaction there would take it along.
+An id that exists here stays as it is, so that an import may run again. If the producer of an open
+transaction does not come back, the transaction is aborted after its timeout, as any other.
+
+At the broker, a producer's transaction may hang: it is open in a partition, but the state of the
+transactional id does not name the partition. Such a transaction is aborted before the id is taken
+over. Otherwise the producer's next transaction in this partition would include its records.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -50,13 +52,13 @@ _RESTING: Final = {
     BrokerStatus.COMPLETE_COMMIT: TransactionStatus.COMMITTED,
     BrokerStatus.COMPLETE_ABORT: TransactionStatus.ABORTED,
 }
-"""What a state is here. The others are prepared: they are ended."""
+"""The status here for a broker's status. Transactions with another status are ended here."""
 
 
 class TakenId(NamedTuple):
-    """What became of a broker's transactional id; `problem` says why it was not taken over.
+    """The outcome for a broker's transactional id; `problem` tells why it was not taken over.
 
-    `aborted` are partitions where a transaction of its producer hung.
+    `aborted` are partitions in which a hanging transaction of its producer was aborted.
     """
 
     transactional_id: str
@@ -66,16 +68,16 @@ class TakenId(NamedTuple):
     problem: str | None = None
 
     def as_row(self) -> dict[str, Any]:
-        """Return it as the JSON object of a line."""
+        """Return the outcome as a JSON object."""
         return {**self._asdict(), "aborted": list(self.aborted)}
 
 
 def take_over(catalog: Catalog, log_dirs: Sequence[str]) -> list[TakenId]:
-    """Take over the transactional ids of stopped brokers, behind an import of their topics.
+    """Take over the transactional ids of stopped brokers, after an import of their topics.
 
-    Partitions of topics that are not here are left out. Returns what became of each id, by name.
-    Raises LogDirError (also when a broker runs on the directory), CorruptRecordError, and the
-    errors of a commit.
+    Partitions of topics that do not exist here are left out. Returns the outcome for each id, by
+    name. Raises LogDirError (also if a broker is running on a directory), CorruptRecordError, and
+    the errors of a commit.
     """
     broker = BrokerDirs(log_dirs)
     with broker.stopped():
@@ -118,7 +120,7 @@ def _taken_over(
 def _without_hanging(
     catalog: Catalog, ids: Sequence[BrokerTransaction]
 ) -> Callable[[BrokerTransaction], tuple[str, ...]]:
-    """Abort what hangs; return the function that names the partitions of an id's producer."""
+    """Abort hanging transactions; return a function: an id to the partitions of those aborted."""
     found: dict[int, list[str]] = {}
     held = {one.producer_id: _held(one) for one in ids}
     topics = catalog.topics().values() if held else ()
@@ -137,26 +139,26 @@ def _without_hanging(
 
 
 def _held(one: BrokerTransaction) -> Collection[TopicPartition]:
-    """Return the partitions that an id's transaction may have open."""
+    """Return the partitions in which an id's transaction may be open."""
     is_over = one.status in _RESTING and one.status is not BrokerStatus.ONGOING
     return () if is_over else one.partitions
 
 
 def _problem(image: Image, one: BrokerTransaction) -> str | None:
-    """Return why an id cannot be taken over, None for one that can."""
+    """Return why an id cannot be taken over; None if it can."""
     if one.transactional_id in image.transactional_ids.by_id:
         return "it is here already, and stays as it is"
     for producer_id in (one.producer_id, one.next_producer_id):
         other = image.transactional_ids.of_producer(producer_id)
         if other is not None:
-            return f"producer id {producer_id} is that of {other.transactional_id!r} here"
+            return f"producer id {producer_id} belongs to {other.transactional_id!r} here"
     return None
 
 
 def _resting(
     image: Image, ids: Sequence[BrokerTransaction], offsets: Mapping[int, Sequence[GroupOffset]]
 ) -> Edit | Done:
-    """Return the edit that takes over all ids of which no end is prepared."""
+    """Return the edit that takes over all ids without a prepared end."""
     taken = {
         one.transactional_id: _opened(image, one, offsets.get(one.producer_id, ()))
         for one in ids
@@ -173,21 +175,21 @@ def _resting(
 
 
 def _next_id(one: BrokerTransaction) -> int:
-    """Return the first producer id behind those of an id."""
+    """Return the first producer id above the producer ids of a transactional id."""
     return min(max(one.producer_id, one.next_producer_id) + 1, PRODUCER_IDS_END)
 
 
 def _opened(
     image: Image, one: BrokerTransaction, offsets: Sequence[GroupOffset]
 ) -> TransactionalId:
-    """Return an id as it goes on here, with what its transaction has touched."""
+    """Return an id as it is here, with the partitions, groups and offsets of its transaction."""
     status = _RESTING.get(one.status, TransactionStatus.ONGOING)
     known = TransactionalId(
         one.transactional_id, one.producer_id, one.epoch, one.timeout_ms, status, *_last(one)
     )
     if not known.is_open:
         return known
-    # Its offsets are in the image until it ends: __consumer_offsets has no part in it.
+    # Here its offsets are in the image until it ends, so __consumer_offsets is no partition of it.
     names = {name: topic for name, topic in image.names.items() if name != OFFSETS_TOPIC}
     held = [of for of in offsets if of.topic in names]
     return known._replace(
@@ -203,7 +205,7 @@ def _opened(
 
 
 def _last(one: BrokerTransaction) -> tuple[int, int]:
-    """Return the producer before the last end, whose end may be sent again (KIP-890)."""
+    """Return id and epoch of the producer before the last end; it may repeat that end (KIP-890)."""
     if one.bumps and one.status is not BrokerStatus.ONGOING:
         if one.epoch > 0:
             return one.producer_id, one.epoch - 1
@@ -215,7 +217,10 @@ def _last(one: BrokerTransaction) -> tuple[int, int]:
 def _prepared(
     image: Image, one: BrokerTransaction, offsets: Sequence[GroupOffset]
 ) -> Ending | None:
-    """Return the end that a broker has prepared: its markers have the epoch that it wrote."""
+    """Return the end that a broker has prepared; its markers have the epoch in the broker's record.
+
+    Returns None if the id cannot be taken over.
+    """
     if _problem(image, one) is not None:
         return None
     is_commit = one.status is BrokerStatus.PREPARE_COMMIT

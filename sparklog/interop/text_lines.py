@@ -1,6 +1,7 @@
-"""Lines of text out of columns, thousands at once.
+"""Makes lines of text from columns, thousands at once.
 
-The sizes of all parts tell where each line begins; then part after part is put into all the lines.
+First the sizes of all parts give the position of each line. Then one part after another is written
+into all lines.
 """
 
 import re
@@ -31,7 +32,7 @@ class Part(Protocol):
         ...
 
     def put(self, out: Bytes, at: Int64s) -> None:
-        """Write it to `out`, line i at `at[i]`, which moves behind it."""
+        """Write the part of line i to `out` at `at[i]`; move `at[i]` behind it."""
         ...
 
 
@@ -49,7 +50,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slices:
-    """A stretch of `data`."""
+    """A slice of `data`."""
 
     data: Bytes
     starts: Int64s
@@ -61,7 +62,7 @@ class Slices:
 
 
 class Lines:
-    """`rows` lines made of parts; a part that is text is the same in all of them."""
+    """`rows` lines made of parts; a part that is a str is the same in all lines."""
 
     def __init__(self, rows: int, *parts: str | Part) -> None:
         same = np.zeros(rows, np.int64)
@@ -74,7 +75,7 @@ class Lines:
         self.sizes: Int64s = sum((part.sizes for part in self._parts), same)
 
     def put(self, out: Bytes, starts: Int64s) -> None:
-        """Write line i to `out` from `starts[i]` on; `starts` are moved."""
+        """Write line i to `out` from `starts[i]` on; move `starts[i]` behind it."""
         for part in self._parts:
             part.put(out, starts)
 
@@ -101,7 +102,7 @@ def flags(values: NDArray[np.bool_]) -> Slices:
 
 
 def texts(values: pa.Array) -> Slices:
-    """The bytes of a binary array, none where it is null."""
+    """The bytes of a binary array; none for a null."""
     starts = np.frombuffer(values.buffers()[1], np.int32)[values.offset :][: len(values)]
     sizes = pc.fill_null(pc.binary_length(values), 0).to_numpy()
     data = values.buffers()[2]
@@ -109,7 +110,7 @@ def texts(values: pa.Array) -> Slices:
 
 
 def after(title: str, values: pa.Array) -> list[Part]:
-    """The title and the value, or nothing where the value is null."""
+    """The title and the value; nothing for a null."""
     is_there = values.is_valid().to_numpy(zero_copy_only=False)
     return [words(is_there.astype(np.int64), ("", title)), texts(values)]
 
@@ -120,9 +121,10 @@ def byte_array(data: "bytes | pa.Buffer") -> Bytes:
 
 
 def java_text(data: bytes) -> bytes:
-    """Bytes as `new String(bytes, UTF_8)` prints them: what is no UTF-8 becomes U+FFFD.
+    """Bytes as `new String(bytes, UTF_8)` prints them: invalid UTF-8 becomes U+FFFD.
 
-    As Python does it, but for an encoded surrogate, whole or cut, which Java replaces once.
+    Python does the same, except for an encoded surrogate, whole or cut: Java replaces it by one
+    character.
     """
     try:
         data.decode()

@@ -19,10 +19,10 @@ from sparklog.record.batches import BatchTable
 
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 IDS_MAX: Final = 1_000_000
-"""Most ids that are kept at once: a small file may hold any number of them, compressed."""
+"""The most ids in memory: a small compressed file may hold any number of them."""
 NO_PRODUCER: Final = -1
 BUMPS_FROM: Final = 2
-"""The transaction version from which on each end raises the epoch (KIP-890)."""
+"""The first transaction.version with which each end raises the epoch (KIP-890)."""
 
 
 class BrokerStatus(IntEnum):
@@ -41,8 +41,8 @@ class BrokerStatus(IntEnum):
 class BrokerTransaction(NamedTuple):
     """A transactional id at a broker; producer ids are -1 where there is none.
 
-    `next_producer_id` is the one that goes on when the prepared end is complete, `bumps` says that
-    the client is one whose ends raise the epoch.
+    `next_producer_id` is the producer id after the prepared end. `bumps`: each end by this client
+    raises the epoch.
     """
 
     transactional_id: str

@@ -1,10 +1,10 @@
-"""Transactions, from the batches of a partition: which were aborted, which are still open.
+"""Finds the transactions in the batches of a partition: aborted ones, and open ones.
 
     data batches, transactional   the producer's transaction is open from the first of them on
     control batch, one marker     COMMIT or ABORT ends it
 
-An aborted transaction spans its first batch to its marker. A transaction without a marker is open:
-its producer and its first offset are known, and a later import goes on from there.
+An aborted transaction reaches from its first batch to its marker. A transaction without a marker is
+open; its producer and its first offset are kept, and a later import continues with them.
 """
 
 from bisect import bisect_right
@@ -23,7 +23,7 @@ MarkerOf = Callable[[BatchTable], int]
 
 
 class Span(NamedTuple):
-    """An aborted transaction in offsets of the log, `last` that of its marker."""
+    """An aborted transaction, in offsets of the log; `last` is its marker's offset."""
 
     producer_id: int
     first: int
@@ -31,7 +31,7 @@ class Span(NamedTuple):
 
 
 class Transactions:
-    """Follows the transactions of one partition; `open` is producer id to first offset."""
+    """Follows the transactions of one partition; `open` maps producer id to first offset."""
 
     def __init__(self, open_at: Iterable[OpenTransaction] = ()) -> None:
         self.open = {one.producer_id: one.first_offset for one in open_at}
@@ -67,7 +67,7 @@ class Transactions:
             self.aborted.append(Span(producer, first, offset))
 
     def resume(self, open_at: Iterable[OpenTransaction]) -> None:
-        """Go on behind segments that were not read, where these transactions are open."""
+        """Go on after segments that were not read; `open_at` are the open transactions there."""
         self.open = {one.producer_id: one.first_offset for one in open_at}
 
 
@@ -81,7 +81,7 @@ def spans_of(entry: SegmentEntry) -> list[Span]:
 
 
 def spread(entries: Sequence[SegmentEntry], spans: Iterable[Span]) -> tuple[SegmentEntry, ...]:
-    """Rows in the order of their offsets, each with those of the spans that reach into it."""
+    """Return rows with the spans that overlap each; `entries` are in the order of their offsets."""
     bases = [entry.base_offset for entry in entries]
     ends = [entry.next_offset for entry in entries]
     inside: list[list[Span]] = [[] for _ in entries]
@@ -92,7 +92,7 @@ def spread(entries: Sequence[SegmentEntry], spans: Iterable[Span]) -> tuple[Segm
 
 
 def with_spans(entry: SegmentEntry, spans: Iterable[Span]) -> SegmentEntry:
-    """The row with those of the spans that reach into its segment."""
+    """Return a row with those spans that overlap its segment."""
     base = entry.base_offset
     inside = sorted(
         AbortedRange(span.producer_id, span.first - base, span.last - base)

@@ -1,9 +1,9 @@
-"""Aborted transactions of a segment, as a broker writes them (`<offset>.txnindex`).
+"""Reads and writes a segment's aborted transactions as a broker does (`<offset>.txnindex`).
 
     entries of 34 bytes:
     version 2 (0) | producer id 8 | first offset 8 | last offset 8 | last stable offset 8
 
-See TransactionIndex, AbortedTxn. Of the version Kafka reads the first byte only. A part of an entry
+See TransactionIndex, AbortedTxn. Kafka reads only the first byte of the version. A part of an entry
 at the end is ignored.
 """
 
@@ -20,7 +20,7 @@ from sparklog.record.batches import Buffer, byte_view
 TXN_INDEX_SUFFIX: Final = ".txnindex"
 VERSION: Final = 0
 PIECE_ENTRIES: Final = 32 * 1024
-"""So many are looked at at once: a stranger's file may have any size."""
+"""The entries that are read at once: a broker's file may have any size."""
 _ENTRY: Final = struct.Struct(">bxqqqq")
 _DTYPE: Final = np.dtype(
     [
@@ -51,9 +51,10 @@ def read_txn_index(data: Buffer) -> list[AbortedTxn]:
 
 
 def txn_index_pieces(data: Buffer) -> Iterator[NDArray[np.void]]:
-    """Yield the same as arrays whose fields are those of AbortedTxn, some thousand entries each.
+    """Yield the entries as arrays with the fields of AbortedTxn, up to PIECE_ENTRIES in each.
 
-    All versions are looked at before the first is yielded, as Kafka does.
+    All versions are checked before the first array is yielded, as in Kafka. Raises as
+    `read_txn_index`.
     """
     raw = byte_view(data)
     entries = raw[: len(raw) // _ENTRY.size * _ENTRY.size].view(_DTYPE)

@@ -6,6 +6,6 @@
     TxnOffsetCommit ─▶ edit                      offsets wait in the metadata
     EndTxn ──────────▶ shared segment ─▶ edit    markers of all partitions, and the group's offsets
 
-`Transactions` has the steps, for any thread of any process. The state of every transactional id is
-in the metadata log, so there is no coordinator. `ending` writes the end.
+`steps.Transactions` takes these steps, on any thread of any process. The state of every
+transactional id is in the metadata log, so there is no coordinator. `ending` makes the end.
 """

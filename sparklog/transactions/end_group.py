@@ -1,9 +1,10 @@
 """Ends of transactions that arrive together: one shared segment and one entry for all of them.
 
-    end(decide)      waits while a group is committed; then one waiting thread commits all that wait
-    EndGroup         a group of ends, as companions of a group of batches, which may be empty
+    Ends.end(decide)   waits while a group is committed; then one waiting thread commits all ends
+                       that wait
+    EndGroup           ends that are committed with a group of batches (`Companions`), or alone
 
-The gateway gives its ends to the groups of its appends (`group_commit.appends`); other callers use
+The gateway commits ends together with appended batches (`group_commit.appends`); other callers use
 `Ends`. An end that fails does not stop the others.
 """
 
@@ -51,7 +52,7 @@ class EndGroup:
         self._now_ms = 0
         self._begun: list[Ending] = []
         self._decided: list[Ending | SparklogError | None] = []
-        """The decisions on those that wait, by the newest plan."""
+        """The decisions on the waiting ends, in the newest plan."""
 
     @property
     def _waiting(self) -> list[End]:
@@ -63,7 +64,7 @@ class EndGroup:
         return all(one.is_settled for one in self._ends)
 
     def begin(self, image: Image) -> Collection[str]:
-        """Decide on each end alone; settle those that are refused, return the topics of others."""
+        """Decide on each end by itself; settle refused ends, return the topics of the others."""
         self._begun = []
         for one in self._waiting:
             found = _decision(one, image)
@@ -101,12 +102,12 @@ class EndGroup:
             one.settle(found)
 
     def fail(self, error: BaseException) -> None:
-        """Give an error to the ends without an outcome, each its own copy."""
+        """Give each end without an outcome its own copy of an error."""
         for one in self._waiting:
             one.settle(copy(error))
 
     def give_up(self) -> None:
-        """Fail the ends that were written too often."""
+        """Fail the ends without an outcome: they were written too often."""
         self.fail(
             CommitConflictError(
                 f"the end of a transaction kept changing, {ROUNDS_MAX} times in a row",
@@ -123,7 +124,10 @@ def _decision(end: End, image: Image) -> Ending | SparklogError | None:
 
 
 def _decided(ends: Sequence[End], image: Image) -> list[Ending | SparklogError | None]:
-    """Return the decision on each end, or its error: each on the ids that the one before leaves."""
+    """Return the decision on each end, or its error.
+
+    Each decision sees the transactional ids as the earlier ends leave them.
+    """
     decisions: list[Ending | SparklogError | None] = []
     for one in ends:
         found = _decision(one, image)
@@ -151,8 +155,8 @@ class Ends:
     def end(self, decide: Decision) -> Ending | None:
         """End a transaction, durably; return its end, or None if `decide` returns None.
 
-        Raises the errors of `decide`, CommitConflictError (CONCURRENT_TRANSACTIONS) if other
-        commits kept changing the bytes to write, and as `MetadataLog.commit`.
+        Raises the errors of `decide`, CommitConflictError (CONCURRENT_TRANSACTIONS) if the bytes to
+        write have changed too often because of other commits, and as `MetadataLog.commit`.
         """
         own = End(decide)
         self.settle(own)

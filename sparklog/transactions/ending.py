@@ -1,14 +1,14 @@
 """The ends of transactions: one edit with the markers of all their partitions, and their offsets.
 
     written     in a shared segment: for each partition the markers of all transactions that end
-                there, then batches of groups' offsets. Partitions with the same markers share bytes
-                (base offset and leader epoch lie outside a batch's checksum)
-    committed   a new row of each partition names its piece; rows of aborted transactions get their
-                ranges of offsets
+                there, then batches of groups' offsets. Partitions with the same markers share their
+                bytes (a batch's checksum does not cover its base offset and leader epoch)
+    committed   each partition gets a row that names its bytes; rows with records of an aborted
+                transaction get its range of offsets
 
-The bytes follow from the image and the ends. If the commit's image asks for other bytes (after the
-first append to a partition, a claim of an offsets partition, or an end that is refused), they are
-written again. `end_group` writes and commits all ends that arrive together.
+The bytes follow from the image and the ends. If the image of the commit needs other bytes, they are
+written again: after the first append to a partition, a claim of a partition of __consumer_offsets,
+or an end that is refused. `end_group` commits all ends that arrive together.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,15 +33,18 @@ from sparklog.transactions.pieces import Piece, in_a_row, offsets_batch, row_of
 END: Final = "END TRANSACTION"
 
 Decision = Callable[[Image], Ending | None]
-"""Returns the end to make on an image; None if there is no transaction to end, or no longer."""
+"""Returns the end to make on an image; None if there is no transaction to end (any more)."""
 
 
 class StaleEndError(Exception):
-    """The commit's image asks for bytes that were not written: the ends must be written again."""
+    """The image of the commit needs bytes that were not written: the ends must be written again."""
 
 
 class _Marker(NamedTuple):
-    """The end of a transaction in a partition: its first offset there, and the epoch it leaves."""
+    """The end of a transaction in a partition; `first_offset` is its first offset there.
+
+    `epoch` is the producer epoch of the marker.
+    """
 
     producer_id: int
     epoch: int
@@ -59,7 +62,10 @@ class _Batch(NamedTuple):
 
 @dataclass(slots=True)
 class _Appended:
-    """What ends append to a partition, in order; `opened` are the transactions that stay open."""
+    """The batches that ends append to a partition, in order.
+
+    `opened` are the transactions that stay open: producer id to first offset.
+    """
 
     log: PartitionLog
     opened: dict[int, int]
@@ -101,7 +107,7 @@ def _live(image: Image, topic_id: str) -> TopicImage | None:
 
 
 def pieces_of(image: Image, endings: Sequence[Ending], now_ms: int) -> set[bytes]:
-    """Return the bytes that ends append to partitions; equal pieces are one."""
+    """Return the bytes that ends append to partitions; equal bytes only once."""
     return {
         one.piece(topic_id).data
         for topic_id, of_topic in _appended(image, endings, now_ms).items()
@@ -110,7 +116,10 @@ def pieces_of(image: Image, endings: Sequence[Ending], now_ms: int) -> set[bytes
 
 
 def _appended(image: Image, endings: Sequence[Ending], now_ms: int) -> _Appends:
-    """Return what ends append: markers in partitions with records, and groups' offsets."""
+    """Return the batches that ends append.
+
+    These are markers in the partitions where a transaction has records, and groups' offsets.
+    """
     found: _Appends = {}
     for ending in endings:
         before, epoch = ending.before, ending.marker_epoch
@@ -145,7 +154,7 @@ def _place(found: _Appends, topic: TopicImage, topic_id: str, number: int) -> _A
 
 @lru_cache(1024)
 def _marker(kind: int, producer_id: int, epoch: int, now_ms: int, leader_epoch: int) -> bytes:
-    """Return the bytes of a marker at offset 0; most are asked for in several partitions, twice."""
+    """Return the bytes of a marker at offset 0. Cached: many partitions need it, each twice."""
     return encode_marker(kind, producer_id, epoch, now_ms, 0, leader_epoch)
 
 
@@ -239,7 +248,7 @@ def _offsets(base: int, records: Sequence[int]) -> Iterator[int]:
 
 
 def _state(log: PartitionLog, marker: _Marker) -> ProducerState:
-    """Return a producer's state after its marker: under a new epoch it has no batches yet."""
+    """Return a producer's state after its marker; with a new epoch it has no batches yet."""
     known = log.producers.get(marker.producer_id)
     if known is not None and known.epoch == marker.epoch:
         return known
@@ -247,7 +256,7 @@ def _state(log: PartitionLog, marker: _Marker) -> ProducerState:
 
 
 def _with_span(entry: SegmentEntry, marker: _Marker, offset: int) -> SegmentEntry:
-    """Return a row with an aborted transaction added, from its first offset to its marker's."""
+    """Return a row with an aborted transaction added: from its first offset to its marker."""
     base = entry.base_offset
     span = AbortedRange(marker.producer_id, marker.first_offset - base, offset - base)
     return entry._replace(aborted=tuple(sorted({*entry.aborted, span})))

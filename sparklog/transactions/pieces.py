@@ -1,7 +1,8 @@
 """Small batches that one entry appends to several partitions: markers, and offsets of groups.
 
-They lie in one shared segment. A batch is written before its offset is known: base offset and
-leader epoch lie outside its checksum, and a reader takes the offset from the row.
+They lie in one shared segment. A batch is written before its offset is known. This is possible
+because its checksum does not cover base offset and leader epoch, and a reader takes the offset from
+the row.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +19,7 @@ from sparklog.record.checksum import crc32c
 
 
 class Piece(NamedTuple):
-    """Batches to append to a partition; pieces of several partitions may be the same bytes.
+    """Batches to append to a partition; pieces of several partitions may have the same bytes.
 
     `records` has the number of records of each batch, `producer_ids` the producers of the markers.
     """
@@ -38,7 +39,7 @@ def offsets_batch(records: Sequence[Record], now_ms: int, leader_epoch: int) -> 
 
 
 def in_a_row(batches: Sequence[bytes], records: Sequence[int]) -> bytes:
-    """Return batches with base offset 0 as bytes that follow each other, with base offsets so."""
+    """Join batches that have base offset 0; in the result the base offsets count on from 0."""
     if len(batches) == 1:
         return batches[0]
     found = bytearray()
@@ -50,7 +51,7 @@ def in_a_row(batches: Sequence[bytes], records: Sequence[int]) -> bytes:
 
 
 def written(catalog: Catalog, wanted: Iterable[bytes]) -> tuple[dict[bytes, Place], SharedSegment]:
-    """Write bytes into a shared segment; return the place of each, and the segment.
+    """Write pieces of bytes into a shared segment; return the place of each, and the segment.
 
     The caller must sync the segment before an entry names it.
     """

@@ -40,10 +40,10 @@ TRIES: Final = 5
 
 
 class EndOfStep(End):
-    """The end that a client asks for (EndTxn).
+    """The end that a client requests (EndTxn).
 
-    A retry of an end that has landed has the same outcome. With `bumps` the producer gets a new
-    epoch (KIP-890).
+    A repeated request after the end has landed has the same outcome. With `bumps` the producer gets
+    a new epoch (KIP-890).
     """
 
     def __init__(self, step: Step, *, is_commit: bool, bumps: bool) -> None:
@@ -91,7 +91,7 @@ class Transactions:
 
         Raises UsageError for a timeout out of bounds (INVALID_TRANSACTION_TIMEOUT),
         ProducerFencedError if `expected` is not the newest producer of the id, CommitConflictError
-        (CONCURRENT_TRANSACTIONS) if others keep beginning transactions.
+        (CONCURRENT_TRANSACTIONS) if other producers of the id keep beginning transactions.
         """
         if not 0 < timeout_ms <= self._timeout_max_ms:
             raise UsageError(
@@ -106,7 +106,7 @@ class Transactions:
                 self.abort(transactional_id)
                 expected = NOBODY  # `expected` was the newest, and the abort has raised the epoch
         raise CommitConflictError(
-            f"transactional id {transactional_id!r}: others kept beginning transactions",
+            f"transactional id {transactional_id!r}: other producers kept beginning transactions",
             code=ErrorCode.CONCURRENT_TRANSACTIONS,
         )
 

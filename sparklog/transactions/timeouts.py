@@ -14,7 +14,7 @@ CLOCKS_MS: Final = 5 * 60_000
 
 
 class OpenSince:
-    """When an observer first saw each open transaction, by its own clock alone."""
+    """The times at which a process first saw each open transaction, by its own clock."""
 
     def __init__(self) -> None:
         self._seen_ms: dict[tuple[str, int], int] = {}
@@ -27,7 +27,7 @@ class OpenSince:
 
 
 def long_overdue(ids: TransactionalIds, now_ms: int) -> list[TransactionalId]:
-    """Return those that began more than timeout + CLOCKS_MS ago, by the log's times."""
+    """Return transactions that began more than timeout + CLOCKS_MS ago, by the times in the log."""
     return [
         one for one in ids.open.values() if now_ms - one.started_ms > one.timeout_ms + CLOCKS_MS
     ]
@@ -43,7 +43,7 @@ def expired(ids: TransactionalIds, before_ms: int) -> list[TransactionalId]:
 def without_expired(image: Image, before_ms: int) -> Edit | Done:
     """Return the edit that forgets the ids that `expired` returns; Done if there are none.
 
-    Kafka's name for the time since the last use is transactional.id.expiration.ms.
+    Kafka's config for the time since the last use is transactional.id.expiration.ms.
     """
     gone = [one.transactional_id for one in expired(image.transactional_ids, before_ms)]
     if not gone:

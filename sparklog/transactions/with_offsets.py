@@ -2,10 +2,10 @@
 
     checked     each group, as for a commit of offsets alone (`coordinator.group_log`)
     written     one shared segment: a batch of offsets for each partition of __consumer_offsets
-    committed   one entry has all writes, if these partitions still end where they were read
+    committed   one entry with all writes, if these partitions still end where they were read
 
 If another process has written to such a partition meanwhile, the groups are checked again and their
-offsets are written again; the other writes are not.
+offsets are written again. The files of the other writes stay.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ _Planned = tuple[PlannedAppend, Piece, int]
 
 
 class _Moved(Exception):  # noqa: N818 - no error: the groups are checked again
-    """A partition of __consumer_offsets has grown since it was read."""
+    """A partition of __consumer_offsets has grown, or was claimed, since it was read."""
 
 
 def commit_with_offsets(
@@ -50,7 +50,8 @@ def commit_with_offsets(
 
     The offsets have the identity of the first write (`app_id`, `version`), so they land once.
     Raises as `check_offsets` and `Catalog.commit_all`, GroupNotEmptyError if a group has members
-    and a gateway is alive, and CommitConflictError if others keep writing to the offsets.
+    and a gateway is alive, and CommitConflictError if other processes keep writing to the groups'
+    partitions.
     """
     for group_id, some in offsets.items():
         check_offsets(catalog, group_id, some)
@@ -114,7 +115,7 @@ def has_landed(
 ) -> bool:
     """Whether this write has landed already, in all its topics and with its offsets.
 
-    Raises InvalidOptionError if only some of them have it: then it was a write to other topics.
+    Raises InvalidOptionError if only some of them have it: then another write had this identity.
     """
     found = {one.name: catalog.is_committed(one, app_id, version) for one in topics}
     if any(offsets.values()):

@@ -308,7 +308,7 @@ class TestIds:
         write(broker, state("late", PREPARE_COMMIT))
         found = take_over(broker.catalog, [str(broker.broker)])
 
-        problem = "producer id 7 is that of 'id' here"
+        problem = "producer id 7 belongs to 'id' here"
         assert found == [TakenId("late", 7, "PREPARE_COMMIT", problem=problem)]
 
     def test_that_the_broker_forgot_are_not_taken(self, broker: Interop) -> None:

@@ -1,4 +1,4 @@
-"""The scheduled jobs, without an engine: a broker does this work in background threads.
+"""The scheduled jobs, independent of Spark. A broker does this work in background threads.
 
         job                 a job as steps: each has rows that describe it, and `execute`
     build_index         builds missing indexes, and rebuilds wrong ones
@@ -11,5 +11,5 @@
     verify              compares files with the image
 
 The decisions of a job are pure functions in `sparklog.log`; its reads, writes and commits are here.
-Nothing here knows Spark: a step hands its parts to a `sparklog.fleet`, on Spark or in this process.
+A step passes its parts to a `sparklog.fleet`, which runs them on Spark or in this process.
 """

@@ -1,8 +1,9 @@
-"""Timeouts of transactions as a job: for log dirs that no gateway serves, and beside gateways.
+"""Aborts transactions that have timed out, as a job: without a gateway, and beside gateways.
 
-A transaction is overdue if this process has seen it open for longer than its timeout; that compares
-no two clocks. It is also overdue if, by the time in the log, it began five minutes more than its
-timeout ago: a process that looks only once needs this rule, and clocks never differ as much.
+A transaction is overdue if this process has seen it open for longer than its timeout: this compares
+no clocks of two machines. A process that looks only once needs a second rule: a transaction is also
+overdue if, by the time in the log, it began more than its timeout and five minutes ago. The clocks
+of two machines are assumed to differ by less than five minutes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,9 +28,9 @@ def abort_transactions(
 ) -> Iterator[Step]:
     """Abort transactions that are open for longer than transaction.timeout.ms; fence producers.
 
-    With topics: only transactions that one of them takes part in. If no gateway is registered, also
-    forget transactional ids without an open transaction that were not used for a week, the default
-    of transactional.id.expiration.ms.
+    With `topics`, only transactions with a partition of one of them are aborted. If no gateway is
+    registered, transactional ids without an open transaction are forgotten when they were not used
+    for a week, the default of transactional.id.expiration.ms.
     """
     del options
     overdue, unused = _overdue(context, topics), _unused(context)
@@ -74,7 +75,7 @@ def _now(context: JobContext) -> int:
 def _execute(
     context: JobContext, overdue: Sequence[TransactionalId], unused: Sequence[TransactionalId]
 ) -> Outcome:
-    # Loaded where there is something to end: it writes segments.
+    # Imported only if a transaction must be aborted: it loads the code that writes segments.
     from sparklog.transactions.steps import Transactions
 
     transactions, aborted, problems = Transactions(context.catalog), 0, []

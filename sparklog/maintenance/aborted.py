@@ -1,4 +1,4 @@
-"""Leaves out records of aborted transactions: compaction ignores them, as committed readers do."""
+"""Leaves out records of aborted transactions: compaction ignores them, as read_committed does."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -1,14 +1,15 @@
-"""Indexes as a job: builds those that are missing, damaged, or left to it by the writer.
+"""Builds indexes as a job: those that a writer has left to it, missing ones and damaged ones.
 
-    which    by default those that a writer has left to it (`index.build=job`), by the image;
-             `list`: also those that a listing of the files lacks, or shows with another size;
-             `check`: every log is read, and its indexes are compared with the right ones;
-             `rebuild`: every index is written anew
-    how      a task a segment: read the log, verify every checksum, index, write, fsync
-             one commit a topic swaps the paths in the rows
+    default    indexes that a writer has left to this job (`index.build=job`), by the image
+    `list`     also indexes whose file is missing or has another size, by a listing of the files
+    `check`    reads every log, and builds the indexes that differ from the right ones
+    `rebuild`  builds every index anew
 
-An index is a pure function of its log (LogSegment.recover), so every builder makes the same.
-Readers continue meanwhile: with the old index, or without one.
+Each segment is a task: it reads the log, verifies every checksum, builds, writes and syncs the
+indexes. One commit for each topic swaps the paths in the rows.
+
+An index is a pure function of its log (LogSegment.recover), so every builder makes the same index.
+Readers continue meanwhile, with the old index or without one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +33,7 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class _Needed:
-    """A segment whose indexes are to be built or compared, and the reason."""
+    """A segment whose indexes must be built or compared, and the reason."""
 
     entry: SegmentEntry
     reason: str
@@ -55,7 +56,7 @@ class _IndexWork:
 
 @dataclass(frozen=True, slots=True)
 class IndexesMade:
-    """Rows that landed, the number of rows that others had changed meanwhile, and problems."""
+    """Rows that were committed, the number of rows that had changed meanwhile, and problems."""
 
     landed: Sequence[SegmentEntry]
     conflicts: int
@@ -67,8 +68,7 @@ def build_index(
 ) -> Iterator[Step]:
     """Build indexes that were left to this job.
 
-    `options["list"]`: list the files, and build missing indexes and those of a wrong size, too;
-    `options["check"]`: read every log; `options["rebuild"]`: build all anew.
+    `options` has "list", "check" and "rebuild": see the module's docstring.
     """
     for topic in context.topics(topics):
         try:
@@ -92,7 +92,7 @@ def _needed(
     for _, log in sorted(image.partitions.items()):
         for entry in log.entries():
             if entry.is_shared:
-                continue  # a slice is small: it is walked
+                continue  # a slice has no index: it is so small that readers scan it
             reason = asked or index_problem(entry, sizes)
             if reason is not None:
                 needed.append(_Needed(entry, reason))
@@ -100,7 +100,7 @@ def _needed(
 
 
 def _sizes(files: Files, topic: TopicDescription) -> Sizes:
-    """Return the sizes of a topic's index files: one listing, however many partitions it has."""
+    """Return the sizes of a topic's index files, by one listing for all partitions."""
     directory = f"{topic_directory(topic)}/"
     return {
         stat.path.removeprefix(directory): stat.bytes
@@ -110,7 +110,7 @@ def _sizes(files: Files, topic: TopicDescription) -> Sizes:
 
 
 def index_problem(entry: SegmentEntry, sizes: Sizes | None) -> str | None:
-    """Return the problem of a segment's indexes, None if there is none.
+    """Return why a segment's indexes must be built; None if they need not.
 
     `sizes` are those of the existing files, None if they were not listed.
     """
@@ -165,10 +165,10 @@ def index_segments(
     *,
     force: bool = False,
 ) -> IndexesMade:
-    """Build the indexes of segments, a task each, and commit them at once.
+    """Build the indexes of segments, each in a task, and commit them together.
 
-    `force`: build also those that are right. A segment that cannot be read becomes a problem that
-    names its partition; the others are done.
+    `force`: also build indexes that are right. A segment that cannot be read becomes a problem that
+    names its partition; the others are built.
     """
     interval_bytes = TopicConfig.parse(topic.configs).index_interval_bytes
     build = partial(_IndexWork, context.files, context.clock, topic, interval_bytes, force)

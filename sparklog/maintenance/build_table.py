@@ -1,13 +1,13 @@
-"""The table of a topic as a job: copies records of the log that the table does not have yet.
+"""Builds tables as a job: copies records of the log that a topic's table does not have yet.
 
     plan       per partition [the table's end, last stable offset), in units of UNIT_BYTES of log
-    execute    a task a unit: decode -> Parquet, synced; one commit a step: files and marks
-    then       small files are merged, files that are too old are dropped
+    execute    each unit is a task: decode -> Parquet, synced; each step is one commit
+    then       small files are merged, and files that are too old are dropped
 
-A step is bounded, so a backfill is many commits. A step that is killed has landed as a whole or not
-at all; if not, vacuum deletes its files. Of two builds at the same time one lands: the other finds
-that a mark has moved. A unit that fails (a damaged segment) stops its own partitions only. No
-produce ever waits for a build.
+A step is bounded, so a large backfill needs many commits. A commit has files and marks together: a
+step that is killed has landed as a whole or not at all; if not, vacuum deletes its files. Of two
+builds at the same time only one lands: the other finds that a mark has moved. A unit that fails (a
+damaged segment) stops only its own partitions. No produce request waits for a build.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ from sparklog.table.snapshot import REBUILT, Snapshot
 UNIT_BYTES: Final = 256 * 1024 * 1024
 """About how much of the log a task copies."""
 STEP_UNITS: Final = 32
-"""The most units of a step: a run that is killed loses the work of one step."""
+"""The most units of a step: a run that is killed loses at most the work of one step."""
 
 
 def build_table(
@@ -70,7 +70,7 @@ def _steps(
     if rebuild and snapshot.exists:
         yield _rebuild_step(context, topic, snapshot)
         after = table.snapshot()
-        # In a dry run nothing was done: the plan goes on as if it had.
+        # In a dry run the table was not emptied; the plan continues as if it were empty.
         snapshot = Snapshot() if after.version == snapshot.version else after
     image, marks = check_copy(context.catalog, topic, snapshot), snapshot.marks(topic.topic_id)
     units = _units(context, image, config, marks)
@@ -87,7 +87,7 @@ def _steps(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Offsets [start, end) of a partition, their slices, and the mark before they are copied."""
+    """Offsets [start, end) of a partition, their slices, and its mark before they are copied."""
 
     partition: int
     start: int
@@ -97,7 +97,7 @@ class _Part:
 
     @property
     def bytes(self) -> int:
-        """About how many bytes of the log they are."""
+        """About how many bytes of the log the slices have."""
         return sum(one.log_bytes for one in self.slices)
 
     @property
@@ -140,7 +140,7 @@ def _units(
 
 
 def _parts(image: TopicImage, marks: Marks) -> Iterator[_Part]:
-    """Yield missing parts in order; a part is at most a unit, or one segment if that is larger."""
+    """Yield the parts that the table lacks, in order; a part ends when it has UNIT_BYTES."""
     for number, log in sorted(image.partitions.items()):
         mark = marks.partitions.get(number)
         start = log.log_start_offset if mark is None else max(mark.end, log.log_start_offset)
@@ -174,7 +174,7 @@ def _step(
     stopped: set[int],
     basis: _Basis,
 ) -> Step:
-    """Return the step that copies units; `stopped` are partitions that failed before."""
+    """Return the step that copies units; partitions in `stopped` have failed in an earlier step."""
     return Step(
         topic=topic.name,
         rows=[
@@ -307,7 +307,7 @@ def _commit(
 
 
 def _gap(topic: TopicDescription, part: _Part) -> str | None:
-    """Return a line on offsets that the log removed before they were copied; None without such."""
+    """Return a note about offsets that left the log before they were copied; None if none did."""
     if part.mark is None or part.mark.end == part.start:
         return None
     return (
@@ -333,7 +333,7 @@ def _rebuild_step(context: JobContext, topic: TopicDescription, snapshot: Snapsh
 
 
 def _rebuild(context: JobContext, topic: TopicDescription) -> Outcome:
-    """Drop every file, and let each partition begin at its log start again."""
+    """Drop every file, and set each partition's mark back to its log start offset."""
     image = context.catalog.topic_image(topic)
     change = Change(
         operation=REBUILT,

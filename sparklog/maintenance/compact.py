@@ -1,16 +1,16 @@
 """Compaction as a job: the latest record of each key stays (`cleanup.policy=compact`).
 
-    plan       which partitions are due, and which of their segments (maintenance.due)
-    keys       the keys of dirty segments, shuffled by hash -> superseded offsets, dirty and clean
+    plan       chooses the partitions that are due, and their segments (maintenance.due)
+    keys       shuffles the keys of dirty segments by hash -> superseded offsets, dirty and clean
     rewrite    groups of segments that lose records -> new segments with key indexes
-    commit     one for all partitions: old segments out, new ones in, cleaner offsets raised
+    commit     for all partitions: removes old segments, adds new ones, raises cleaner offsets
 
-This process sees rows of segments only: superseded offsets go straight from the tasks that find
-them to the tasks that rewrite. A round reads a bounded number of records, as in Kafka's cleaner,
-whose offset map has a fixed size. A run makes as many rounds as it needs.
+This process has only the rows of segments in memory: superseded offsets go directly from the tasks
+that find them to the tasks that rewrite. A round reads a bounded number of records, as Kafka's
+cleaner does, whose offset map has a fixed size. A run makes as many rounds as it needs.
 
-The commit that makes a record clean also removes all older records of its key, anywhere in the
-clean part. So when a tombstone may be dropped, no record is left that it hides.
+The commit that makes a record clean also removes all older records of its key from the clean part.
+So when a tombstone may be dropped, no older record of its key is left.
 """
 
 from collections import defaultdict
@@ -49,8 +49,8 @@ def compact(
 ) -> Iterator[Step]:
     """Compact topics with cleanup.policy=compact.
 
-    `options["force"]`: do so whatever the dirty ratio is. `options["reindex"]`: do not use the
-    existing key indexes: read the keys of clean segments, and write and index these anew.
+    `options["force"]`: whatever the dirty ratio is. `options["reindex"]`: do not use the existing
+    key indexes; read the keys of clean segments, and rewrite these segments with new key indexes.
     """
     for topic in context.topics(topics):
         try:
@@ -80,10 +80,10 @@ def compact_partition(
 def _rounds(
     context: JobContext, topic: TopicDescription, options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Yield a step for each round, until each partition is read up to its end.
+    """Yield a step for each round, until each partition is compacted up to its end.
 
-    A partition that its round could not compact gets no second round. Records that are produced in
-    the meantime are left to the next run.
+    A partition that could not be compacted in its round gets no other round. Records that are
+    produced meanwhile are left to the next run.
     """
     config = TopicConfig.parse(topic.configs)
     if not config.is_compacted:
@@ -109,7 +109,7 @@ def _due(
     options: Mapping[str, Any],
     reached: Mapping[int, int],
 ) -> list[DuePartition]:
-    """Return the partitions of the next round, which reads ROUND_RECORDS together."""
+    """Return the partitions of the next round: it reads ROUND_RECORDS at most, or one partition."""
     found: list[DuePartition] = []
     left = ROUND_RECORDS
     for number, log in sorted(image.partitions.items()):
@@ -136,7 +136,7 @@ class _Compaction:
     now_ms: int
 
     def run(self) -> Outcome:
-        """Compact them; a partition with a damaged segment is left as it is, and reported."""
+        """Compact the partitions; one with a damaged segment is reported and does not change."""
         with closing(self._marked()) as marks:
             problems, suspected = self._viewed(marks)
             groups = [
@@ -172,7 +172,7 @@ class _Compaction:
         )
 
     def _marked(self) -> Answers[Marks]:
-        """Return the marks of all buckets; they stay with the tasks that have found them."""
+        """Find the marks of all buckets. They stay in the processes that have found them."""
         directory = topic_directory(self.topic)
         bits = [bucket_bits(one.records) for one in self.partitions]
         *firsts, count = accumulate((1 << one for one in bits), initial=0)
@@ -196,7 +196,7 @@ class _Compaction:
         return self.context.fleet.shuffle(index_keys, sources, reducer, count, "keys")
 
     def _viewed(self, marks: Answers[Marks]) -> tuple[dict[int, str], dict[int, set[int]]]:
-        """Return, both by slot: problems, and the places of indexed segments with suspects."""
+        """Return problems by slot, and by slot the indexes of `indexed` segments with suspects."""
         problems: dict[int, str] = {}
         suspected: dict[int, set[int]] = defaultdict(set)
         for answer in marks.view(partial(_view, [one.indexed for one in self.partitions])):
@@ -281,7 +281,7 @@ class _Round:
     def of(
         cls, plan: CompactionPlan, written: Sequence[tuple[Rewrite, SegmentEntry | None]]
     ) -> "_Round":
-        """Return the round of a plan, its groups written."""
+        """Return the round of a plan and of its groups' new segments."""
         return cls(
             plan.partition,
             plan.end_offset,
@@ -290,7 +290,7 @@ class _Round:
         )
 
     def is_current(self, image: TopicImage) -> bool:
-        """Whether all segments to be replaced are still live."""
+        """Whether all segments that the round replaces are still live."""
         keys = [entry.key for entry in self.old]
         return len(image.partition(self.partition).live.find(keys)) == len(keys)
 

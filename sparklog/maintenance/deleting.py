@@ -10,9 +10,10 @@ from sparklog.maintenance.job import JobContext
 from sparklog.storage.files import Files, FileStat
 
 LOCAL_CHUNK: Final = 100_000
-"""How many files of a local log dir a task unlinks, in seconds. One chunk alone needs no JVM."""
+"""How many files of a local log dir one task unlinks; it takes some seconds. If one chunk is
+enough, this process unlinks it, without Spark."""
 REMOTE_CHUNK: Final = 1000
-"""How many objects of a store a task deletes, in seconds."""
+"""How many objects of a store one task deletes; it takes some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,28 +26,28 @@ class _Chunk:
 
 @dataclass(slots=True)
 class Sum:
-    """Some files: their number, their bytes together, and the path of the first."""
+    """The number of some files, the sum of their bytes, and the path of the first."""
 
     count: int = 0
     bytes: int = 0
     example: str | None = None
 
     def add(self, file: FileStat) -> None:
-        """Count one more."""
+        """Count one more file."""
         self.count += 1
         self.bytes += file.bytes
         self.example = self.example or file.path
 
     def as_row(self, what: str) -> dict[str, Any]:
-        """Return it as a row of the plan."""
+        """Return the sum as a row of the plan."""
         row = {"partition": None, "what": what, "count": self.count}
         return {**row, "bytes": self.bytes, "example": self.example}
 
 
 def delete_files(context: JobContext, paths: Sequence[str], what: str) -> dict[str, str]:
-    """Unlink files; return the paths of those that are still there, each with the reason.
+    """Unlink files; return the paths that could not be unlinked, each with the reason.
 
-    A file that is gone already counts as unlinked. `what` is the title of a progress bar.
+    A file that is already gone counts as unlinked. `what` is the title of a progress bar.
     """
     size = LOCAL_CHUNK if context.files.is_local else REMOTE_CHUNK
     chunks = [
@@ -82,7 +83,7 @@ def _delete_singly(chunk: _Chunk) -> dict[str, str]:
 
 
 def problems_of(failed: Mapping[str, str]) -> list[str]:
-    """Return a line on files that could not be unlinked; an empty list if all could."""
+    """Return one line about files that could not be unlinked; [] if there are none."""
     if not failed:
         return []
     first = next(iter(failed.values()))

@@ -19,7 +19,7 @@ RECORD_BYTES: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuePartition:
-    """A partition that is to be compacted, with the segments to read."""
+    """A partition that a round compacts, with the segments to read."""
 
     plan: CompactionPlan
     unread: Sequence[SegmentEntry]
@@ -27,17 +27,17 @@ class DuePartition:
     indexed: Sequence[SegmentEntry]
     """Clean segments with a key index."""
     next_offset: int
-    """Base offset of the first segment that a later round must read; OFFSET_MAX for none."""
+    """Base offset of the first segment that a later round must read; OFFSET_MAX if none must."""
     last_producers: Mapping[SegmentKey, frozenset[int]]
-    """By segment key: the ids of producers that no later segment has batches of."""
+    """By segment key: the ids of the producers whose last batches are in this segment."""
 
     @property
     def records(self) -> int:
-        """How many records are read."""
+        """How many records the round reads."""
         return sum(map(records_of, self.unread))
 
     def as_row(self) -> dict[str, Any]:
-        """Return it as a row of the job's plan."""
+        """Return the partition as a row of the job's plan."""
         plan = self.plan
         return {
             "partition": plan.partition,
@@ -61,10 +61,10 @@ def due_partition(
 ) -> DuePartition | None:
     """Return the part of a partition that one round compacts; None if the partition is not due.
 
-    `options` are those of the job. An earlier round of this run has read the segments below
-    `reached`. If one of them is still unread, that round was given up, or the segment was added
-    after the last round: the result is None. The round reads at most `records_max` records, but at
-    least one segment.
+    `options` are those of the job. Earlier rounds of this run have read the segments below
+    `reached`. If one of these still has to be read, its round has failed, or the segment was added
+    later: the result is None. The round reads at most `records_max` records, but at least one
+    segment.
     """
     segments = log.entries(log.log_start_offset)
     policy = CompactionPolicy(
@@ -99,17 +99,17 @@ def due_partition(
 
 
 def records_of(entry: SegmentEntry) -> int:
-    """Return how many records a segment holds; an estimate if its row does not say."""
+    """Return how many records a segment has; an estimate if its row has no record count."""
     return entry.log_bytes // RECORD_BYTES if entry.record_count is None else entry.record_count
 
 
 def _is_indexed(entry: SegmentEntry, *, reached: int, reindex: bool) -> bool:
-    """Whether a segment has a key index to use; with `reindex`: one that this run has written."""
+    """Whether a segment has a key index to use; with `reindex`, only one that this run wrote."""
     return entry.key_index_path is not None and (not reindex or entry.base_offset < reached)
 
 
 def _fitting(segments: Sequence[SegmentEntry], records_max: int) -> int:
-    """Return how many of the first segments hold `records_max` records at most; at least 1."""
+    """Return how many of the first segments have at most `records_max` records; at least 1."""
     sums = list(accumulate(map(records_of, segments)))
     return max(1, bisect_right(sums, records_max))
 

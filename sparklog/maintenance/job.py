@@ -4,8 +4,8 @@
         Step.rows       the plan, a row for each action; a dry run prints it
         Step.execute    does it, in one commit a topic or partition
 
-A job may be killed at any point and run again. A commit plans again, or checks the plan
-against the newest image. So jobs, writers and administrators may work at the same time. If a part
+A job may be killed at any point and run again. A commit makes its plan again on the newest image,
+or checks the plan there. So jobs, writers and administrators may work at the same time. If a part
 of a step is no longer possible, it is left to the next run.
 """
 
@@ -46,7 +46,7 @@ class Step:
 
 
 def failing_step(topic: str, error: SparklogError) -> Step:
-    """Return a step whose `execute` raises `error`: for a topic whose plan could not be made."""
+    """Return a step whose `execute` raises `error`: for a topic that could not be planned."""
 
     def execute() -> Outcome:
         raise error
@@ -85,8 +85,9 @@ class Job(Protocol):
     def __call__(
         self, context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
     ) -> Iterator[Step]:
-        """Yield the steps of these topics, or of all if none is given; none where nothing is to do.
+        """Yield the steps for these topics, or for all if none is given.
 
-        The caller executes a step, or leaves it, before it asks for the next one.
+        A topic without work has no step. The caller executes or skips a step before it takes the
+        next one.
         """
         ...

@@ -1,10 +1,10 @@
-"""Joins slices of shared segments: a group commit leaves one of a few KB in each partition.
+"""Joins slices of shared segments: each group commit leaves a slice of a few KB in a partition.
 
-    slice │ slice │ …        from several files, each with the offsets of its file's numbering
-    batch │ batch │ …        one scan, every checksum verified, the log's own offsets
+    slice │ slice │ …        from several files; their batches count offsets within the file
+    batch │ batch │ …        joined: scanned once, every checksum verified, with the log's offsets
 
-To copy a slice alone costs as much as to copy a megabyte. Slices that do not agree with their rows
-are not joined here: the caller copies them one by one, and its error names the batch and the file.
+Copying a single slice takes as long as copying a megabyte. Slices that do not agree with their rows
+are not joined here. The caller copies them one by one, so that its error names batch and file.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ from sparklog.storage.files import Files
 JOINED_BYTES_MAX: Final = 1024 * 1024
 """The most bytes of slices that are joined at once; a larger slice is copied alone.
 
-More memory would come fresh from the system each time, and cost more than it spares.
+With more, the system would provide new memory for each join, which takes longer than it saves.
 """
 
 
@@ -41,7 +41,7 @@ class Joined(NamedTuple):
 
 
 def runs(group: Sequence[SegmentEntry]) -> Iterator[list[SegmentEntry]]:
-    """Yield the segments of a group in order: runs of slices that may be joined, others singly."""
+    """Yield a group in order, as runs of slices that may be joined; other segments are alone."""
     run: list[SegmentEntry] = []
     size = 0
     for entry in group:
@@ -75,9 +75,9 @@ def joined(files: Files, directory: str, run: Sequence[SegmentEntry]) -> Joined 
 def joined_bytes(
     slices: Sequence[SegmentEntry], read: Sequence[bytes | memoryview]
 ) -> Joined | None:
-    """Return the batches of slices, of any partitions; `read` has the bytes of each.
+    """Return the batches of slices, also of several partitions; `read` has the bytes of each.
 
-    A gap between two slices is no fault here. Returns None as `joined`.
+    Gaps between slices are allowed. Returns None in the same cases as `joined`.
     """
     ends = np.cumsum([entry.log_bytes for entry in slices])
     for entry, found in zip(slices, read, strict=True):

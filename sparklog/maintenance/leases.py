@@ -1,11 +1,11 @@
 """A lease around each step of a job, so that two schedulers do not do the same work.
 
-    rewrite/<topic id>   one of build_index, compact and merge_segments, which replace each other's
-                         segments
-    <job>/<topic id>     any other job, which excludes only itself
+    rewrite/<topic id>   build_index, compact and merge_segments share this lease, because they
+                         replace the same segments
+    <job>/<topic id>     any other job
 
-A thread renews the lease while the step runs; afterwards the lease is released. If its holder dies,
-it ends after five minutes.
+A thread renews the lease while the step runs; afterwards the lease is released. If its owner dies,
+it expires after five minutes.
 """
 
 import os
@@ -24,7 +24,7 @@ REWRITING: Final = frozenset({"build_index", "compact", "merge_segments"})
 
 
 def new_owner() -> str:
-    """Return a name for this process that no other has."""
+    """Return a name for this process that no other process has."""
     return f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
 
 
@@ -42,8 +42,8 @@ class Leases:
     def held(self, job: str, topic: str) -> Iterator[Lease | None]:
         """Hold the lease of a job on a topic while the block runs; yield None.
 
-        If another owner holds it: yield that owner's lease, and hold nothing. If the metadata log
-        cannot be read or written, the block runs without a lease: a lease only saves work.
+        If another owner holds it, yield that owner's lease: the caller then skips its work. If the
+        metadata log cannot be read or written, yield None without a lease: a lease only saves work.
         """
         name = self._name(job, topic)
         try:
@@ -75,7 +75,7 @@ class Leases:
         return acquire(self._context.catalog.log, name, self._owner, now_ms)
 
     def _renew(self, name: str, ended: Event) -> None:
-        """Renew until the step has ended."""
+        """Renew the lease until the step has ended."""
         while not ended.wait(self._renewal_ms / 1000):
             with suppress(SparklogError):
                 self._acquired(name)

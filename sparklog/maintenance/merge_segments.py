@@ -1,7 +1,7 @@
 """Merging as a job: small neighbours become one sealed segment, copied batch by batch.
 
-    plan (log.merge) -> a task a group: read, verify, rewrite base offsets, append, index, fsync
-                     -> one commit a step: new segments in place of those they were made of
+    plan (log.merge) -> each group is a task: read, verify, rewrite base offsets, index, sync
+                     -> each step is a commit: it replaces the groups by their new segments
 
 Only the first eight bytes of a batch change; its checksum does not cover them. Nothing is decoded.
 If segments of a group have changed since it was planned, the commit leaves the group out: vacuum
@@ -27,16 +27,16 @@ from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.pace import rest
 
 STEP_BYTES: Final = 64 * 1024**3
-"""The most log bytes of a step: a run that is killed loses the work of one step."""
+"""The most log bytes of a step: a run that is killed loses at most the work of one step."""
 _COMPARED: Final = [name for name in SEGMENT_SCHEMA.names if name not in INDEX_FIELDS]
 
 
 def merge_segments(
     context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Join small segments of each partition; see `log.merge` for which.
+    """Join small segments of each partition; `log.merge` chooses them.
 
-    `options["seal"]`: join and rewrite until every segment carries the log's own offsets.
+    `options["seal"]`: join and rewrite segments until all are sealed.
     """
     for topic in context.topics(topics):
         try:
@@ -60,8 +60,8 @@ def _groups(context: JobContext, topic: TopicDescription, *, seal: bool) -> list
     groups: list[Group] = []
     for _, log in sorted(image.partitions.items()):
         entries = log.entries()
-        # The newest segment of a compacted topic stays dirty, so it must not grow: no other joins
-        # it.
+        # The newest segment of a compacted topic stays dirty, so it must not grow: it is not joined
+        # with others.
         cut = len(entries) - 1 if config.is_compacted and not seal else len(entries)
         for part in (entries[:cut], entries[cut:]):
             groups += plan_merge(
@@ -76,7 +76,7 @@ def _groups(context: JobContext, topic: TopicDescription, *, seal: bool) -> list
 
 
 def _parts(groups: Sequence[Group]) -> Iterator[list[Group]]:
-    """Yield the groups of each step: STEP_BYTES together at most, or one group that is larger."""
+    """Yield the groups of each step: together STEP_BYTES at most, or one larger group."""
     part: list[Group] = []
     size = 0
     for group in groups:
@@ -174,7 +174,7 @@ def _commit(
 def _is_current(log: PartitionLog, merge: _Merge) -> bool:
     """Whether the merged segments are still the only ones at their offsets.
 
-    False, too, if the cleaner offset has come to lie between them.
+    Also False if the cleaner offset now lies between them.
     """
     group = merge.group
     start, end = group[0].base_offset, group[-1].next_offset
@@ -190,5 +190,5 @@ def _is_current(log: PartitionLog, merge: _Merge) -> bool:
 
 
 def _compared(rows: pa.Table) -> pa.Table:
-    """Return the columns in which all rows of a log agree (`same_log`)."""
+    """Return the columns that describe the log, without those of the indexes (`same_log`)."""
     return rows.select(_COMPARED)

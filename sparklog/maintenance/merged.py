@@ -1,7 +1,7 @@
-"""Copies several segments into one, under the log's own offsets; a task of `merge_segments`.
+"""Copies several segments into one sealed segment; a task of `merge_segments`.
 
-input     batch │ batch │ …            offsets of the file's numbering
-          base offset += shift         the first 8 bytes, outside the checksum
+input     batch │ batch │ …            offsets count from the file base offset
+          base offset += shift         the first 8 bytes, which the checksum does not cover
 output    batch │ batch │ … of all     offsets of the log: the segment is sealed
 """
 
@@ -32,12 +32,12 @@ from sparklog.record.checksum import extend_crc32c
 from sparklog.storage.files import Files
 
 INDEX_FIELDS: Final = ("index_path", "index_bytes", "time_index_path", "time_index_bytes")
-"""The fields of a row that an index build changes, and not the log."""
+"""The fields of a row that an index build changes; the other fields describe the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeWork:
-    """The work of a task: one segment made of a group."""
+    """The work of a task: to make one segment from a group."""
 
     files: Files
     clock: Clock
@@ -49,7 +49,7 @@ class MergeWork:
 def merged(work: MergeWork) -> SegmentEntry:
     """Write a group as one sealed, indexed segment, durably; return its row, not yet committed.
 
-    Verifies the checksum of every batch, and that of each whole log if its row has one. Raises
+    Verifies the checksum of every batch, and of each whole log if its row has a CRC-32C. Raises
     CorruptRecordError naming file, position and offset, MissingFileError, and the errors of
     writing; then the incomplete file is dropped.
     """
@@ -89,7 +89,7 @@ def _without_indexes(entry: SegmentEntry) -> SegmentEntry:
 
 
 def _append(work: MergeWork, run: Sequence[SegmentEntry], target: SegmentFile) -> None:
-    """Copy a run: joined if it is several sound slices, else one by one."""
+    """Copy a run: joined if it has several sound slices, else one by one."""
     found = joined(work.files, topic_directory(work.topic), run) if len(run) > 1 else None
     if found is not None:
         target.append(found.batches, found.data, min_timestamp=found.min_timestamp)
@@ -132,7 +132,10 @@ def _moved(window: Window, size: int) -> Buffer:
 
 
 def _refuse_absolute(window: Window) -> None:
-    """Raise if a compressed entry of magic 0 would move: the offsets inside are the file's own."""
+    """Raise CorruptRecordError if a compressed entry of magic 0 would get other offsets.
+
+    Its inner messages have absolute offsets, which cannot be changed without decompressing.
+    """
     batches = window.batches
     absolute = np.flatnonzero(batches.is_wrapper & (batches.magic == layout.MAGIC_V0))
     if len(absolute):
@@ -174,14 +177,14 @@ def _with_what_batches_do_not_say(row: SegmentEntry, group: Group) -> SegmentEnt
         record_count=_known(row.record_count, [entry.record_count for entry in group]),
         aborted=aborted_of(group),
         delete_horizon_ms=min(horizons, default=None),
-        # Retention goes by created_ms if a segment has no timestamps: it stays that of the newest
-        # part (Cleaner.cleanSegments keeps the last segment's mtime).
+        # Retention uses created_ms if a segment has no timestamps. So the segment gets that of its
+        # newest part (Cleaner.cleanSegments keeps the last segment's mtime).
         created_ms=max(entry.created_ms for entry in group),
     )
 
 
 def _known(count: int | None, counts: Sequence[int | None]) -> int | None:
-    """Return the headers' count or, for compressed message sets, the count of the rows."""
+    """Return `count`, or the sum of `counts` for compressed message sets, whose headers lack it."""
     known = [each for each in counts if each is not None]
     return sum(known) if count is None and len(known) == len(counts) else count
 

@@ -3,9 +3,9 @@
     slice slice …    of each partition, from many shared segments
     slice            of each partition, in one new shared segment, with the log's own offsets
 
-A segment of its own for each of thousands of partitions would be three files and their syncs, for
-a few KB. Here all partitions share a file and its sync. Slices that lie side by side are read at
-once.
+If each of thousands of partitions got a segment of its own, each would need three files and their
+syncs, for a few KB. Here all partitions share one file and its sync. Slices that lie side by side
+are read at once.
 """
 
 from collections import defaultdict
@@ -30,11 +30,11 @@ from sparklog.storage.files import Files
 SPAN_BYTES_MAX: Final = 1024 * 1024
 """The most bytes of a shared segment that are read at once."""
 STEP_SLICES: Final = 512
-"""About so many slices are merged in one commit: produces wait until it has landed."""
+"""About how many slices are merged in one commit: produce requests wait until it has landed."""
 
 
 class SliceGroup(NamedTuple):
-    """Slices of one partition that follow each other in the log, to become one slice."""
+    """Slices of one partition that follow each other in the log; they become one slice."""
 
     topic: TopicDescription
     group: Group
@@ -49,10 +49,10 @@ class _Merge(NamedTuple):
 
 
 def may_merge(group: Group) -> bool:
-    """Whether the row of the merged slice follows from the rows of its slices.
+    """Whether the row of the merged slice can be computed from the rows of its slices.
 
-    It does not if a row lacks a figure, or if there is a gap in a slice or between two: readers
-    count the offsets through a slice.
+    False if a row lacks a figure, or if there is a gap of offsets in a slice or between two slices:
+    readers assume that a slice has no gap.
     """
     tell_all = all(
         one.is_dense
@@ -65,9 +65,9 @@ def may_merge(group: Group) -> bool:
 def merge_slices(
     context: JobContext, groups: Sequence[SliceGroup]
 ) -> tuple[Outcome, list[SliceGroup]]:
-    """Merge each group into a slice of one new shared segment; commit those that did not change.
+    """Merge each group into a slice of one new shared segment; commit the unchanged groups.
 
-    Every group is one that `may_merge`. Returns the groups, too, whose bytes cannot be read or do
+    `may_merge` is True for every group. Also returns the groups whose bytes cannot be read, or do
     not agree with their rows.
     """
     shared = SharedSegment(context.files, context.clock)
@@ -97,9 +97,9 @@ def merge_slices(
 
 
 class _Spans:
-    """Reads slices: of each shared segment the bytes from the first to the last, at once.
+    """Reads slices. Of each shared segment it reads the bytes from the first to the last at once.
 
-    If most of these bytes belong to other slices, each slice is read by itself.
+    If most of these bytes belong to other slices, it reads each slice by itself.
     """
 
     def __init__(self, files: Files, groups: Iterable[SliceGroup]) -> None:
@@ -115,7 +115,7 @@ class _Spans:
                 self._wanted[one.log_path] += one.log_bytes
 
     def bytes_of(self, entry: SegmentEntry) -> memoryview:
-        """Return the bytes of a slice, fewer if the file ends before. Raises MissingFileError."""
+        """Return a slice's bytes, fewer if the file is too short. Raises MissingFileError."""
         path, position = entry.log_path, entry.log_position
         low, high = self._bounds[path]
         if high - low > min(SPAN_BYTES_MAX, 2 * self._wanted[path]):
@@ -126,7 +126,7 @@ class _Spans:
 
 
 def _parts(groups: Iterable[SliceGroup]) -> Iterator[list[SliceGroup]]:
-    """Yield groups that are joined at once: JOINED_BYTES_MAX together, or one that has more."""
+    """Yield groups that are joined at once: together JOINED_BYTES_MAX, or one larger group."""
     part: list[SliceGroup] = []
     size = 0
     for one in groups:
@@ -142,7 +142,7 @@ def _parts(groups: Iterable[SliceGroup]) -> Iterator[list[SliceGroup]]:
 def _written(
     part: Sequence[SliceGroup], spans: _Spans, shared: SharedSegment
 ) -> list[_Merge] | None:
-    """Write the merged slice of each group; return None, having written nothing, if one fails."""
+    """Write the merged slice of each group. If one fails, write nothing and return None."""
     slices = [entry for one in part for entry in one.group]
     try:
         found = joined_bytes(slices, [spans.bytes_of(entry) for entry in rested(slices)])
@@ -162,7 +162,7 @@ def _placed(part: Iterable[SliceGroup], found: Joined, shared: SharedSegment) ->
 
 
 def _row(group: Group, path: str, position: int, crc: int) -> SegmentEntry:
-    """Return the row of the merged slice. It follows from the rows of a group that `may_merge`."""
+    """Return the row of the merged slice, from the rows of a group that `may_merge`."""
     first, last = group[0], group[-1]
     newest = max(group, key=lambda one: one.max_timestamp)  # the first of several
     codecs = {one.codec for one in group}
@@ -186,8 +186,8 @@ def _row(group: Group, path: str, position: int, crc: int) -> SegmentEntry:
         producer_ids=tuple(sorted({each for one in group for each in one.producer_ids or ()})),
         transactional=any(one.transactional for one in group),
         aborted=aborted_of(group),
-        # The oldest: after sparklog.shared.segment.max.age.ms it becomes a segment. Retention goes
-        # by the newest where there are no timestamps.
+        # The oldest time: after sparklog.shared.segment.max.age.ms the slice becomes a segment.
+        # Without timestamps the newest time, because retention uses it.
         created_ms=(min if has_times else max)(one.created_ms for one in group),
     )
 
@@ -231,9 +231,9 @@ def _committed(context: JobContext, step: Sequence[_Merge]) -> list[_Merge]:
 
 
 def _is_current(image: TopicImage, merge: _Merge) -> bool:
-    """Whether the merged slices are still the only ones at their offsets.
+    """Whether the merged slices are still live and unchanged.
 
-    False, too, if the cleaner offset has come to lie between them.
+    Also False if the cleaner offset now lies between them, or if the topic is closed.
     """
     if image.closed_ms is not None:
         return False

@@ -13,9 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 def progress_bar(
     what: str, count: int, *, is_quiet: bool = False
 ) -> Iterator[Callable[[int], None]]:
-    """Show how many of `count` works are done; yield a function that adds to that number.
+    """Show how many of `count` tasks are done; yield a function that adds to that number.
 
-    Any thread may call it. Nothing is shown with `is_quiet`, or where stderr is no terminal.
+    Any thread may call the function. Nothing is shown with `is_quiet`, or if stderr is no terminal.
     """
     with Progress(
         TextColumn("{task.description}"),

@@ -1,11 +1,11 @@
 """Repairs a log: puts the damaged file aside, and writes its sound batches to a new segment.
 
-    quarantine/<partition dir>/<name>.log      a second name of the damaged file, for people
-    a new segment of the same offsets          the sound batches, unchanged; none if none is sound
-    one commit                                 the new row in place of the old
+    quarantine/<partition dir>/<name>.log      a second name (or a copy) of the damaged file
+    a new segment for the same offsets         the sound batches, unchanged; no segment without any
+    one commit                                 replaces the old row by the new row
 
-Nothing is deleted here. Vacuum unlinks the old name when its delay is over. The file in quarantine
-stays until a person deletes it.
+No file is deleted here. Vacuum unlinks the old name after its delay. The file in quarantine stays
+until an operator deletes it.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ from sparklog.storage.files import Files
 class SalvageWork:
     """The work of a task.
 
-    `is_missing`: the damaged file does not exist, so nothing is put aside.
+    `is_missing`: the file does not exist, so there is nothing to put aside.
     """
 
     files: Files
@@ -59,9 +59,9 @@ class Salvaged:
 
 
 def salvaged(work: SalvageWork) -> Salvaged:
-    """Put a damaged `.log` aside and write its sound batches anew, both durably.
+    """Put a damaged `.log` aside and write its sound batches to a new segment, both durably.
 
-    Commits nothing.
+    The caller commits the result (`commit_salvaged`).
     """
     if work.is_missing:
         return Salvaged(work.entry, None, None)
@@ -112,7 +112,7 @@ def commit_salvaged(
     salvages: Sequence[Salvaged],
     removed_ms: int | None = None,
 ) -> Sequence[Salvaged]:
-    """Swap the rows in one commit; return the swapped ones: their old rows were still live.
+    """Swap the rows in one commit; return those whose old row was still live and unchanged.
 
     The old rows count as removed at `removed_ms`, by default at the time of the commit.
     """

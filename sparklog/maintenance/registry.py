@@ -1,7 +1,7 @@
 """Every job: its name, its work, how often it is due, and its own options.
 
-A new job needs a row here and no other entry: the command line (`sparklog jobs`), the scheduler and
-its configuration read this list alone.
+A new job needs only a row here: the command line (`sparklog jobs`), the scheduler and its
+configuration read this list.
 """
 
 from collections.abc import Mapping
@@ -36,8 +36,7 @@ class JobOption(NamedTuple):
 class ScheduledJob(NamedTuple):
     """A job and its schedule: the default interval between two runs, and the key that sets it.
 
-    `own`: the options that this job alone takes, by name.
-    `takes_deleted`: topics that were deleted may be named.
+    `own`: the job's own options, by name. `takes_deleted`: deleted topics may be named, too.
     """
 
     name: str
@@ -63,8 +62,8 @@ JOBS: Final[Mapping[str, ScheduledJob]] = {
             "sparklog.build.index.interval.ms",
             _MINUTE_MS,
             {
-                "list": JobOption("List the files: build what is missing or cut, too."),
-                "check": JobOption("Read every log, not only sizes."),
+                "list": JobOption("List the files: also build indexes that are missing or cut."),
+                "check": JobOption("Read every log, and build indexes that are wrong."),
                 "rebuild": JobOption("Build every index anew."),
             },
         ),
@@ -94,8 +93,8 @@ JOBS: Final[Mapping[str, ScheduledJob]] = {
                     "min.cleanable.dirty.ratio says."
                 ),
                 "reindex": JobOption(
-                    "Read the keys of clean segments, whose key indexes may be damaged, "
-                    "and index anew."
+                    "Read the keys of clean segments instead of their key indexes, which may be "
+                    "damaged, and write new key indexes."
                 ),
             },
         ),
@@ -128,7 +127,7 @@ JOBS: Final[Mapping[str, ScheduledJob]] = {
             {
                 "drop_unknown": JobOption(
                     "Erase this directory of a topic that the metadata log does not know; "
-                    "again for more.",
+                    "may be given several times.",
                     "DIRECTORY",
                 )
             },
@@ -144,10 +143,13 @@ JOBS: Final[Mapping[str, ScheduledJob]] = {
                 "repair": JobOption(
                     "Rebuild indexes; put damaged logs aside and go on with their sound batches."
                 ),
-                "records": JobOption("Decode every record, too."),
-                "table": JobOption("Hold the tables of topics against their logs."),
+                "records": JobOption("Also decode every record."),
+                "table": JobOption("Also compare the tables of topics with their logs."),
             },
         ),
     )
 }
-"""The jobs by name, in the order in which they run when all are due. Intervals are Kafka's."""
+"""The jobs by name, in the order in which they run when all are due.
+
+Keys that Kafka has, too, have Kafka's default interval.
+"""

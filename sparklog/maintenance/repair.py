@@ -1,4 +1,4 @@
-"""Mends damage that `verify` has found: salvages damaged logs, builds indexes anew."""
+"""Repairs damage that `verify` has found: salvages damaged logs, and rebuilds indexes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ Judged = tuple[SegmentEntry, Verdict]
 
 @dataclass(slots=True)
 class Repaired:
-    """The segments that were mended, the repairs, and the problems that stay."""
+    """The keys of repaired segments, a note for each repair, and the problems that remain."""
 
     keys: set[SegmentKey] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
@@ -24,7 +24,7 @@ class Repaired:
 
 
 def repair(context: JobContext, topic: TopicDescription, wrong: Sequence[Judged]) -> Repaired:
-    """Mend segments: a commit for damaged logs, one for missing files, and one for indexes."""
+    """Repair segments: one commit for damaged logs, one for missing files, one for indexes."""
     done = Repaired()
     _salvage(context, topic, [one for one in wrong if one[1].log_problems], done)
     _index(context, topic, [entry for entry, verdict in wrong if not verdict.log_problems], done)
@@ -54,7 +54,7 @@ def _salvage(
             made.append(answer)
     verdicts = {entry.key: verdict for entry, verdict in wrong}
     catalog, now_ms = context.catalog, context.clock.now_ms()
-    # A missing file needs no delay before vacuum: its row counts as removed long ago.
+    # For a missing file vacuum needs no delay: its row gets an old time of removal.
     missing = [one for one in made if one.quarantined is None]
     landed = [
         *commit_salvaged(catalog, topic, [one for one in made if one not in missing]),

@@ -1,7 +1,7 @@
 """Retention as a job: old segments leave the log in one commit a topic; vacuum unlinks them later.
 
-Every try of the commit decides anew which segments go. So segments that a producer has added, or
-that another job has removed in the meantime, are taken into account.
+Every try of the commit chooses the segments again. So segments that were added or removed meanwhile
+are taken into account.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,7 +76,7 @@ def _expired_offsets(context: JobContext, topics: Sequence[str]) -> Iterator[Ste
     """Yield the step that removes committed offsets that were not used for a week, if any."""
     if OFFSETS_TOPIC not in (topics or context.catalog.topics()):
         return
-    # Loaded where there are groups: the kernels take a while.
+    # Imported only if there are groups: loading the kernels takes a while.
     from sparklog.coordinator.group_log import GroupLog
 
     groups = GroupLog(context.catalog)

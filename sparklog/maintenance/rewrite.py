@@ -2,8 +2,8 @@
 
     windows of each segment, verified -> retain -> SegmentFile and key index -> a row
 
-Offsets and times stay, and gaps are left where records were. The new segment covers the offsets of
-all segments of the group. Nothing refers to it before the commit.
+Records keep their offsets and timestamps; dropped records leave gaps. The new segment covers the
+offsets of all segments of the group. Nothing refers to it before the commit.
 """
 
 import os
@@ -44,9 +44,9 @@ PRODUCER_ID_EXPIRATION_MS: Final = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Found:
-    """The records of a segment that one bucket has found superseded, or suspects. Picklable.
+    """The superseded records, and the suspects, that one bucket has found in a segment. Picklable.
 
-    `superseded` holds offsets - base offset.
+    `superseded` has offsets - base offset.
     """
 
     segment: SegmentKey
@@ -64,11 +64,11 @@ class Rewrite:
     segments: Sequence[SegmentEntry]
     policy: RollPolicy
     end_offset: int
-    """The end of the round: the batch in front of it stays, even if only its header is left."""
+    """The end of the round: the last batch before it stays, even if only its header is left."""
     now_ms: int
     delete_retention_ms: int
     last_producers: frozenset[int] = frozenset()
-    """Producer ids that no later segment has: each one's last batch stays, at least its header."""
+    """Ids of producers without a later segment: the last batch of each stays, or its header."""
 
     @property
     def directory(self) -> str:
@@ -79,8 +79,8 @@ class Rewrite:
 def rewrite(work: Rewrite, found: Sequence[Found]) -> SegmentEntry | None:
     """Write the group's new segment, durably, and return its row; None if no record is left.
 
-    `found` are the superseded and suspected records of its segments, in any order.
-    Raises CorruptRecordError naming file, position and offset, and the errors of storage.
+    `found` are the superseded records and the suspects of its segments, in any order. Raises
+    CorruptRecordError naming file, position and offset, and the errors of storage.
     """
     output = _Output(work)
     try:
@@ -104,7 +104,7 @@ def _windows(work: Rewrite, entry: SegmentEntry) -> Iterator[Window]:
 
 
 def _dropped(work: Rewrite, entry: SegmentEntry, found: Sequence[Found]) -> Int64s:
-    """Return the offsets, in the file's numbering and ascending, of superseded records."""
+    """Return the offsets of superseded records, as the file counts them, in ascending order."""
     deltas = [np.empty(0, np.int64)]
     deltas += [one.superseded.astype(np.int64) for one in found if one.superseded is not None]
     suspects = [one.suspects for one in found if one.suspects is not None]
@@ -114,7 +114,7 @@ def _dropped(work: Rewrite, entry: SegmentEntry, found: Sequence[Found]) -> Int6
 
 
 def _confirmed(work: Rewrite, entry: SegmentEntry, suspects: Sequence[Suspects]) -> Int64s:
-    """Return the offsets - base offset of suspects whose keys are equal to the suspected ones."""
+    """Return the offsets - base offset of suspects that have the suspected key."""
     deltas = np.concatenate([some.deltas for some in suspects])
     keys = pa.concat_arrays([some.keys for some in suspects])
     found = [np.empty(0, np.int64)]
@@ -185,10 +185,7 @@ def _rules(
 
 @dataclass(slots=True)
 class _Output:
-    """The new segment.
-
-    Its file is made with the first batch: if nothing is left, there is no file.
-    """
+    """The new segment. Its file is created with the first batch: without a batch there is none."""
 
     work: Rewrite
     file: SegmentFile | None = None
@@ -202,7 +199,7 @@ class _Output:
         return self.work.segments[0].base_offset
 
     def take(self, retained: Retained, source: SegmentEntry) -> None:
-        """Append the records of a window that stay."""
+        """Append the retained records of a window."""
         if not len(retained.batches):
             return
         if self.file is None:
@@ -230,7 +227,7 @@ class _Output:
         self.work.files.write_new(f"{self.work.directory}/{path}", keys, durable=True)
         self.work.files.sync([*self.file.paths, f"{self.work.directory}/{path}"])
         return entry._replace(
-            # Kafka's cleaner keeps the mtime of the last segment, too: retention may go by it.
+            # Kafka's cleaner also keeps the mtime of the last segment: retention may use it.
             created_ms=last.created_ms,
             key_index_path=path,
             key_index_bytes=len(keys),

@@ -52,10 +52,10 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRun:
-    """One run of a job over topics, all of them when none is named.
+    """One run of a job over the named topics, or over all if none is named.
 
-    With `leases` each step runs under a lease. If another owner holds the lease of a step, the step
-    is skipped and reported; that is no failure.
+    With `leases` each step runs under a lease. If another owner holds the lease, the step is
+    skipped and reported, which is no failure.
     """
 
     name: str
@@ -66,9 +66,9 @@ class JobRun:
     leases: Leases | None = None
 
     def run(self, context: JobContext, report: Callable[[StepReport], None]) -> int:
-        """Do every step, report each, and return DONE, FAILED or NOTHING_TO_DO.
+        """Execute and report every step; return DONE, FAILED or NOTHING_TO_DO.
 
-        A step that fails is reported, and the next one is done. Raises the errors of planning.
+        After a step that fails, the next step is executed. Raises the errors of planning.
         """
         code = NOTHING_TO_DO
         with seldom_collected():
@@ -102,11 +102,11 @@ def skipped(lease: Lease) -> Outcome:
 
 
 def executed(step: Step) -> Outcome:
-    """Do a step. An error of sparklog's own becomes a problem of this step; the next ones go on.
+    """Execute a step; a SparklogError becomes a problem of its outcome.
 
-    A conflict is no problem: either another job was faster, and the next run does the rest, or the
-    topic is being deleted. Nor is a step that took so long that vacuum may have deleted its files:
-    nothing of it was committed, and the next run does it again.
+    A conflict is not a problem: either another job was faster, and the next run does the rest, or
+    the topic is being deleted. It is no problem either if a step took so long that vacuum may have
+    deleted its files: nothing was committed, and the next run executes the step again.
     """
     try:
         return step.execute()

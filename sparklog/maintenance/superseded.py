@@ -1,13 +1,13 @@
 """Finds records of a partition that have a later one with the same key, for any number of keys.
 
-    index_keys     dirty segment -> keys, hashes and offsets, split by the hash's top bits
+    index_keys     dirty segment -> keys, hashes and offsets, in buckets by the hash's top bits
     mark           all records of one bucket, each key in offset order -> a hash table of whole keys
-                     -> offsets that a later record of the dirty part supersedes
+                     -> offsets of records with a later record of the same key: superseded
                      -> clean records whose hash, in a key index, is in the table: suspects
 
-A bucket holds about two million records, so memory does not grow with the partition. Of clean
-segments only the key indexes are read. A suspect carries the key that it is suspected to have; the
-task that rewrites its segment compares the two keys.
+A bucket has about two million records, so memory does not grow with the partition. Of clean
+segments only the key indexes are read. A suspect comes with the key that it may have; the task that
+rewrites its segment compares this key with the record's key.
 """
 
 from bisect import bisect_right
@@ -38,9 +38,9 @@ Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
 
 BUCKET_RECORDS: Final = 2_000_000
-"""How many records one bucket should hold: about 100 MB of keys, hashes and table."""
+"""About how many records a bucket has: about 100 MB of keys, hashes and table."""
 ROUND_RECORDS: Final = BUCKET_RECORDS * key_index.PARTS
-"""How many records one round reads: as many as all buckets of a partition should hold."""
+"""The most records that a round reads: as many as fit into all buckets of a partition."""
 CHUNK_RECORDS: Final = 500_000
 CHUNK_BYTES: Final = 32 * 1024 * 1024
 """The most records and bytes of a segment that are read, and sent, at once."""
@@ -48,10 +48,10 @@ CHUNK_BYTES: Final = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySource:
-    """A segment whose keys are to be read. Picklable.
+    """A segment whose keys must be read. Picklable.
 
-    `segment` is the segment's number in the offset order of its partition. Its keys go to the
-    reducers `first` to `first + (1 << bits) - 1`.
+    `segment` is the segment's number in its partition, in offset order. Its keys go to the reducers
+    `first` to `first + (1 << bits) - 1`.
     """
 
     files: Files
@@ -64,7 +64,7 @@ class KeySource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buckets:
-    """The reducers of one partition, 1 << bits from `first` on; its segments with key indexes."""
+    """The reducers of one partition: 1 << bits from `first` on. `indexed` have key indexes."""
 
     first: int
     bits: int
@@ -75,7 +75,7 @@ class Buckets:
 class Suspects:
     """Records of a clean segment, as offsets - base offset, and the key that each may have.
 
-    An offset occurs twice if two keys share its hash. `keys` is large_binary.
+    An offset occurs twice if two keys in the table have its hash. `keys` is large_binary.
     """
 
     deltas: Int64s
@@ -119,9 +119,9 @@ class KeyRows:
         return cls((offsets.to_numpy() - base_offset).astype(np.uint32), hashes, ends, data)
 
     def sorted_by_hash(self) -> "KeyRows":
-        """Return the rows sorted by the top 16 bits of their hashes; rows of a key keep order.
+        """Return the rows sorted by the top 16 bits of their hashes; equal rows keep their order.
 
-        So the rows of a bucket lie together, and `mark` reads memory sequentially.
+        So the rows of a bucket are neighbours, and `mark` reads memory sequentially.
         """
         order = np.argsort(_top_bits(self.hashes), kind="stable")
         buffers = [None, pa.py_buffer(self.ends), pa.py_buffer(self.data)]
@@ -151,18 +151,18 @@ class Chunk:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The sort key of chunks, by which rows of one key come in offset order."""
+        """The sort key of chunks: sorted by it, the rows of a key are in offset order."""
         return self.segment, int(self.rows.deltas.min())
 
 
 class Unreadable(NamedTuple):
-    """The reason why the keys of a segment cannot be read, in place of its chunks."""
+    """The reason why the keys of a segment cannot be read; it takes the place of chunks."""
 
     problem: str
 
 
 def bucket_bits(records: int) -> int:
-    """Return how many bits of a hash, 0 to 8, choose the bucket in a partition of `records`."""
+    """Return how many bits of a hash (0 to 8) choose the bucket, for a partition of `records`."""
     return min(max(records - 1, 0) // BUCKET_RECORDS, key_index.PARTS - 1).bit_length()
 
 
@@ -224,7 +224,7 @@ def mark(
 ) -> Marks:
     """Return the marks of one bucket; `reducer` is its number among the buckets of all partitions.
 
-    If a key index is missing or damaged, the marks are a problem: nothing is dropped then.
+    If a key index is missing or damaged, the marks have a `problem`, and no record is dropped.
     """
     slot = bisect_right(partitions, reducer, key=lambda one: one.first) - 1
     mine = partitions[slot]

@@ -1,12 +1,13 @@
-"""The files of a table: small files are merged, files that are too old are dropped.
+"""The files of a table: merges small files, and drops files that are too old.
 
-small       less than half of FILE_BYTES, and no full row group: a reader needs longer for the rows
-            of a full one than to open its file, however few bytes they have become
-tier        small files of about the same size, up to a power of eight; eight of a tier become one
-            of the next tier, so a row is rewritten O(log n) times
-merge       rows are sorted by partition and offset, and stay sorted: partition by partition,
-            batch by batch from each file; one batch of each file is in memory
-retention   drops whole files, if no older rows of their partitions stay; the table start rises
+small       a file with less than half of FILE_BYTES and without a full row group: reading a full
+            row group takes longer than opening its file, however few bytes it has
+tier        small files of about the same size; sizes grow eightfold from tier to tier. Eight files
+            of a tier become one file of the next tier, so a row is rewritten O(log n) times
+merge       rows stay sorted by partition and offset: files are merged partition by partition, with
+            one batch of each file in memory
+retention   drops whole files, but only if no rows of lower offsets of their partitions stay; the
+            table start rises
 """
 
 from collections import defaultdict
@@ -47,7 +48,7 @@ from sparklog.table.schema import ARROW_SCHEMA
 from sparklog.table.snapshot import DataFile, Snapshot
 
 TIER_FILES: Final = 8
-"""The fewest files of a tier that are merged; also the factor between the sizes of two tiers."""
+"""A tier with fewer files is not merged. Also the factor between the sizes of two tiers."""
 GROUP_FILES_MAX: Final = 64
 BATCH_BYTES: Final = 4 * 1024 * 1024
 """About how much of each file is in memory while files are merged."""
@@ -229,7 +230,7 @@ def _is_before(file: DataFile, before_ms: int) -> bool:
 
 
 def droppable(expired: Sequence[DataFile], ranges: Mapping[str, Ranges]) -> list[DataFile]:
-    """Return the expired files that may go: no row of a lower offset of their partitions stays.
+    """Return the expired files that may be dropped: no rows of lower offsets stay in the table.
 
     `ranges` are the offsets of all files by path; empty if all files have expired.
     """

@@ -1,12 +1,12 @@
-"""Files of a topic's table to unlink: its Delta log does not name them any more, or never did.
+"""Unlinks files of a topic's table that its Delta log does not name any more, or never named.
 
-    removed by a commit      after `sparklog.reader.grace.ms` and `file.delete.delay.ms`: until
-                             then a reader may have a plan with the file. Another engine's file
-                             goes too, if the table is sound: erased records must be gone
-    named by no commit       after `sparklog.orphan.retention.ms`, by the time in the file's name; a
-                             commit refuses older files
-    of another name          another engine's file that no commit names: left to that engine's
-                             VACUUM
+    removed by a commit      unlinked after `sparklog.reader.grace.ms` and `file.delete.delay.ms`:
+                             until then a reader may have a plan with the file. So are files of
+                             another engine, if the table is sound: erased records must be gone
+    named by no commit       unlinked after `sparklog.orphan.retention.ms`, by the time in the
+                             file's name; a commit refuses older files
+    of another engine, and   left to that engine's VACUUM
+    named by no commit
 
 Each committer cleans the entries and checkpoints of the Delta log (`table.delta_log`).
 """
@@ -28,7 +28,7 @@ from sparklog.table.snapshot import Snapshot
 def table_steps(
     context: JobContext, topic: TopicDescription, files: Iterable[FileStat]
 ) -> Iterator[Step]:
-    """Yield the step that unlinks files which the table does not need; `files` are all it has."""
+    """Yield the step that unlinks unneeded files; `files` are all files of the table."""
     data = [one for one in files if f"/{DELTA_LOG}/" not in one.path]
     if not data:
         return

@@ -1,17 +1,18 @@
-"""The ends of logs, kept tidy by the gateways: slices of shared segments become segments.
+"""Merges the tails of logs in gateways: slices of shared segments at a log's end become segments.
 
-A group commit leaves a slice, and a row, in every partition that it touched. A tail is due when one
-of these holds:
+A group commit leaves a slice, and a row, in every partition that it appends to. A tail is due when
+one of these is true:
 
-    more slices than SLICES_MAX                        so that the rows stay few
-    bytes >= sparklog.shared.segment.max.bytes         a writer would have made a segment of them
-    the oldest > sparklog.shared.segment.max.age.ms    the rule of `merge_segments`
+    it has more slices than SLICES_MAX             so that there are few rows
+    bytes >= sparklog.shared.segment.max.bytes     a writer would have written a segment instead
+    a slice is older than sparklog.shared.segment.max.age.ms
+                                                   as in `merge_segments`
 
-Where many tails have more than SLICES_MIN slices, those that are small and young become one slice
-each, in a shared segment for all of them (`merged_slices`); not all in the same second.
+If many tails have more than SLICES_MIN slices, each small and young tail becomes one slice, in a
+shared segment for all of them (`merged_slices`). They are not all merged in the same second.
 
 The job `merge_segments` does the same for whole logs, and joins the resulting segments again.
-Segments that were merged here are joined here too, but only many at a time (GROWTH).
+Segments that were merged here are joined here, too, but only many at a time (GROWTH).
 """
 
 from collections.abc import Container, Iterable, Iterator
@@ -30,32 +31,32 @@ from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.pace import rested
 
 SLICES_MAX: Final = 32
-"""A tail with more slices than this is merged."""
+"""A tail with more slices is always merged."""
 SLICES_MIN: Final = 16
-"""Where tails are many, one may be merged that has more slices than this."""
+"""If there are many tails with more slices, some of them are merged already."""
 MANY: Final = 32
-"""With more tails of more than SLICES_MIN slices they share a segment."""
+"""If more tails than this have more than SLICES_MIN slices, they are merged in a shared segment."""
 JOIN_BYTES_MAX: Final = 128 * 1024
-"""More bytes become a segment: slices of a partition are copied each time that they are merged."""
+"""A tail with more bytes becomes a segment: a merged slice is copied again at the next merge."""
 ROUND_GROUPS: Final = 256
-"""How many groups share a segment at most. Twice their bytes may be in memory, so 64 MiB."""
+"""The most groups in one shared segment. Twice their bytes may be in memory: 64 MiB."""
 ROWS_MAX: Final = 256
-"""How many rows at the end of a log are looked at."""
+"""The most rows at the end of a log that are read."""
 GROWTH: Final = 8
-"""A merge makes a segment at least so many times as large as any that it takes in: the bytes of a
-fast producer are copied two or three times while it produces, not ten times."""
+"""A merge with older segments must make a segment at least this many times as large as each. So the
+bytes of a fast producer are copied two or three times while it produces, not ten times."""
 STEP_SLICES: Final = 128
-"""About so many slices are merged in one commit: produces wait until it has landed."""
+"""About how many slices are merged in one commit: produce requests wait until it has landed."""
 LONG_SLICES_MAX: Final = 128
-"""Where tails are merged in turn, one with more slices than this does not wait for its turn."""
+"""If tails are merged in turn, a tail with more slices does not wait for its turn."""
 LONG_ROWS_MAX: Final = 1024
-"""There so many rows at the end of a log are looked at."""
+"""The most rows at the end of a log that are read if tails are merged in turn."""
 
 
 def merge_tails(
     context: JobContext, image: Image, topics: Iterable[TopicDescription]
 ) -> Iterator[Outcome]:
-    """Merge the tails of topics that are due, a few in a commit; yield the outcome of each.
+    """Merge the tails that are due, a few in each commit; yield the outcome of each commit.
 
     `image` may be of any version. A topic that it has not opened is left out. A tail that another
     process changes meanwhile is left to the next call.
@@ -86,37 +87,40 @@ def _logs(image: Image, topic: TopicDescription) -> Iterable[PartitionLog]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tail:
-    """The end of a log; it has a slice or more."""
+    """The end of a log that has at least one slice."""
 
     topic: TopicDescription
     config: TopicConfig
     log: PartitionLog
     rows_max: int
     slices: list[SegmentEntry]
-    """Those among the last rows_max segments."""
+    """The slices among the last `rows_max` segments."""
     before_ms: int
-    """An older slice is due."""
+    """A tail with a slice from before this time is due."""
 
     @property
     def last(self) -> list[SegmentEntry]:
-        """The last segments, without one that must stay as it is."""
+        """The last segments, without the newest one if it must stay as it is."""
         return _mergeable(self.log.live.last(self.rows_max), self.config)
 
     @property
     def is_due(self) -> bool:
-        """Whether its slices become a segment: they are too many, too large or too old."""
+        """Whether the slices must become a segment: they are too many, too large or too old."""
         return len(self.slices) > SLICES_MAX or self.is_large_or_old
 
     @property
     def is_large_or_old(self) -> bool:
-        """Whether its slices are together as large as a shared segment, or one of them is old."""
+        """Whether the slices together are as large as a shared segment, or one of them is old."""
         most = self.config.shared_segment_max_bytes
         is_large = sum([entry.log_bytes for entry in self.slices]) >= most
         return is_large or self.slices[0].created_ms < self.before_ms
 
     @property
     def slices_max(self) -> int:
-        """With more slices it is merged where there are many: not all in the same second."""
+        """If there are many tails, a tail with more slices is merged.
+
+        The number depends on the partition, so that not all are merged in the same second.
+        """
         return SLICES_MAX - crc32(self.log.name.encode()) % (SLICES_MAX - SLICES_MIN)
 
     def groups(self) -> list[Group]:
@@ -132,8 +136,8 @@ class _Tail:
     def join(self) -> SliceGroup | None:
         """Return the slices behind the last segment, if they may become one slice.
 
-        Returns None if they are too few or too large, if a segment could not have them all, and if
-        their rows do not tell enough (`may_merge`).
+        Returns None if they are not most of the tail's slices, if they are too large for a slice or
+        for a segment, and if their rows lack figures (`may_merge`).
         """
         found = self.last
         first = next((at for at in range(len(found), 0, -1) if not found[at - 1].is_shared), 0)
@@ -158,7 +162,7 @@ def _tail_of(
 
 
 def _divided(tails: Iterable[_Tail]) -> tuple[list[SliceGroup], list[_Tail]]:
-    """Return the slices that become one slice for each partition, and the tails for segments."""
+    """Return the groups that become one slice each, and the tails that become segments."""
     others, few = [], []
     for tail in tails:
         if tail.is_large_or_old:
@@ -193,10 +197,10 @@ def _steps(groups: Iterable[Group]) -> Iterator[list[Group]]:
 def merge_tails_in_turn(
     context: JobContext, image: Image, topic: TopicDescription, turn: Container[int]
 ) -> Iterator[Outcome]:
-    """Merge the tails of the partitions in `turn` that are due, in one commit a partition.
+    """Merge the tails of the partitions in `turn` that are due, each in its own commit.
 
-    A tail of more than LONG_SLICES_MAX slices does not wait for its turn. For a topic whose tails
-    all grow fast and at the same time. Otherwise as `merge_tails`.
+    It is for a topic whose tails all grow fast and at the same time. A tail of more than
+    LONG_SLICES_MAX slices does not wait for its turn. Otherwise as `merge_tails`.
     """
     now_ms = context.clock.now_ms()
     for log in rested(sorted(_logs(image, topic), key=lambda log: log.partition)):

@@ -1,13 +1,13 @@
-"""When a job is due: once an interval, for all schedulers of a log dir together, across restarts.
+"""When a job is due: once in its interval, for all schedulers of a log dir together.
 
-    schedule/<job>/<interval>   a lease in the metadata log; when it ends, the job is due again
+    schedule/<job>/<interval>   a lease in the metadata log; when it expires, the job is due again
 
-    a run begins     the lease is set to end in an hour, or after the interval if that is shorter
-    the run ended    the lease is set to end one interval after the run began
+    a run begins     the lease expires in an hour, or after the interval if that is shorter
+    the run ended    the lease expires one interval after the beginning of the run
 
 So a run that is cut off is repeated within the hour, several schedulers share one timetable, and a
 scheduler that is started again continues with it. Like every lease, it only saves work. A job with
-an interval below ten minutes has no such lease: it is due after each start.
+an interval below ten minutes has no such lease: it is due when a scheduler starts.
 """
 
 from dataclasses import dataclass
@@ -31,11 +31,10 @@ class Timetable:
     owner: str
 
     def claim(self, job: str, interval_ms: int) -> int:
-        """Claim a run that the caller takes to be due; return 0.
+        """Claim a run of a job that seems due; return 0.
 
-        If another process has run the job meanwhile, or this scheduler before its restart: claim
-        nothing, and return in how many milliseconds the job is due. Raises as
-        `MetadataLog.commit`.
+        If another process, or this scheduler before its restart, has claimed the run already, claim
+        nothing, and return the milliseconds until the job is due. Raises as `MetadataLog.commit`.
         """
         if interval_ms < KEPT_MS:
             return 0
@@ -45,11 +44,11 @@ class Timetable:
         return 0 if lease.owner == self.owner else lease.expires_ms - now_ms
 
     def ended(self, job: str, interval_ms: int, started_ms: int) -> None:
-        """Note that a run that was claimed has ended. Raises as `MetadataLog.commit`."""
+        """Note that a claimed run has ended. Raises as `MetadataLog.commit`."""
         if interval_ms >= KEPT_MS:
             acquire(self.log, _name(job, interval_ms), self.owner, started_ms, ttl_ms=interval_ms)
 
 
 def _name(job: str, interval_ms: int) -> str:
-    """Return the name of a job's lease: with another interval it is another schedule."""
+    """Return the name of a job's lease. With another interval, a job has another lease."""
     return f"schedule/{job}/{interval_ms}"

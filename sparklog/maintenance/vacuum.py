@@ -1,17 +1,19 @@
-"""Vacuum as a job, the only one that unlinks: files that no row names, and none may name again.
+"""Vacuum as a job: unlinks files that no row names, and that no commit may name any more.
 
-    table       files that its Delta log does not name, or not any more: `maintenance.table_garbage`
-    topic       horizon committed -> image read -> files unlinked -> rows of segments dropped
+No other job unlinks files.
+
+    table       files that its Delta log does not name (any more): `maintenance.table_garbage`
+    topic       commits the horizon -> reads the image -> unlinks files -> drops rows of segments
     log dir     deleted topics, shared segments, leftovers: `maintenance.vacuum_log_dir`
 
-The order is the protocol. Once the horizon is committed, no commit may name an older file for the
-first time. The image is read after that commit: an older file that it does not name belongs to no
-segment, now or later. The rows of removed segments are dropped last, in a commit: if a run dies
-before it, the next run finds the same work.
+This order is essential. Once the horizon is committed, no commit may name an older file for the
+first time. The image is read after that commit: an older file that the image does not name belongs
+to no segment, now or later. The rows of removed segments are dropped last, in a commit: if a run is
+killed before this commit, the next run finds the same work.
 
 The log dir is listed once. A topic with more than UNLINKED_MAX files to unlink is listed again when
-they are unlinked. The driver holds the file names of one partition, and those of one round of
-unlinking.
+they are unlinked. In memory the driver has the file names of one partition, and those of one round
+of unlinking.
 """
 
 from collections import defaultdict
@@ -58,12 +60,12 @@ UNLINKED_MAX: Final = LOCAL_CHUNK
 def vacuum(
     context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Unlink files that nothing needs, and drop the rows that stand for them.
+    """Unlink files that nothing needs, and drop their rows.
 
-    A name also stands for deleted topics that had it. Without names, the log dir's own files are
-    looked at, too. `options["drop_unknown"]`: directories to erase, of topics that the metadata
-    log does not know. Raises InvalidOptionError if `topics` and these are both given, and
-    UnknownTopicError.
+    A name in `topics` also means deleted topics of this name. Without `topics`, files outside
+    topics are vacuumed, too. `options["drop_unknown"]`: directories to erase, of topics that the
+    metadata log does not know. Raises InvalidOptionError if `topics` and these directories are both
+    given, and UnknownTopicError.
     """
     unknown: Sequence[str] = options.get("drop_unknown", ())
     if unknown and topics:
@@ -85,9 +87,9 @@ def vacuum(
 
 
 def _chosen(context: JobContext, names: Sequence[str]) -> list[TopicDescription]:
-    """Return existing topics, then deleted ones: those of these names, or all if none is given.
+    """Return the existing topics, then the deleted topics, of these names; all if none is given.
 
-    Raises UnknownTopicError for a name that no topic has, existing or deleted.
+    Raises UnknownTopicError for a name that neither an existing nor a deleted topic has.
     """
     image = context.catalog.image()
     if not names:
@@ -100,9 +102,9 @@ def _chosen(context: JobContext, names: Sequence[str]) -> list[TopicDescription]
 def _listing(
     context: JobContext, directories: Collection[str] | None
 ) -> Iterator[tuple[str, Iterator[FileStat]]]:
-    """Yield directories of the log dir, these or (None) all, each with the files below it.
+    """Yield these directories of the log dir (None: all), each with the files below it.
 
-    The directory "" holds the files that lie in the log dir itself.
+    The directory "" has the files that lie directly in the log dir.
     """
     if directories is None:
         yield from groupby(context.files.list(recursive=True), key=_directory)
@@ -119,7 +121,7 @@ def _directory(file: FileStat) -> str:
 def _steps(
     context: JobContext, topic: TopicDescription, files: Iterable[FileStat]
 ) -> Iterator[Step]:
-    """Yield the steps of a topic: of its table and of its log, where there is something to do."""
+    """Yield the steps for a topic's table and for its log, if there is anything to do."""
     if topic.deleted_ms is not None:
         yield from deleted_topic_step(context, topic, files)
         return
@@ -141,7 +143,7 @@ def _steps(
 def _of_log(
     directory: str, files: Iterable[FileStat], of_table: list[FileStat]
 ) -> Iterator[FileStat]:
-    """Yield a topic's files of the log; put those of its table aside."""
+    """Yield the files of a topic's log; add those of its table to `of_table`."""
     of_tables = f"{directory}/{TABLE}/"
     for file in files:
         if file.path.startswith(of_tables):
@@ -165,7 +167,7 @@ class _Garbage:
     producers: int
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return it for people; empty when there is nothing to do or to report."""
+        """Return the rows of the plan; [] if there is nothing to do or to report."""
         rows = [
             {**found.as_row(f"{fate} files"), "partition": partition}
             for wanted in GARBAGE
@@ -186,7 +188,7 @@ class _Garbage:
 def _garbage(
     topic: TopicDescription, image: TopicImage, files: Iterable[FileStat], now_ms: int
 ) -> _Garbage:
-    """Count the garbage among a topic's files, as an image tells; `files` are sorted by path."""
+    """Count the garbage among a topic's files by an image; `files` are sorted by path."""
     found: dict[tuple[Fate, int | None], Sum] = {}
     listed: list[FileStat] = []
     removed = image.removed
@@ -213,7 +215,7 @@ def _judged(
     files: Iterable[FileStat],
     now_ms: int,
 ) -> Iterator[tuple[str, list[tuple[Fate, FileStat]]]]:
-    """Yield a topic's files that are not kept, each with its fate, a directory at a time.
+    """Yield the directories of a topic, each with its files that are not kept and their fates.
 
     `removed` are the image's removed segments; `files` are sorted by path.
     """
@@ -229,7 +231,7 @@ def _judged(
 def _forgettable(
     topic: TopicDescription, removed: Iterable[SegmentEntry], now_ms: int
 ) -> list[SegmentEntry]:
-    """Return the removed segments whose rows no reader and no commit needs any more."""
+    """Return the removed segments whose rows are no longer needed by a reader or a commit."""
     delay_ms = TopicConfig.parse(topic.configs).delete_delay_ms
     limit_ms = now_ms - max(delay_ms, COMMIT_TIMEOUT_MS)
     return [entry for entry in removed if (entry.removed_ms or 0) <= limit_ms]
@@ -240,7 +242,7 @@ def _horizon_ms(config: TopicConfig, now_ms: int) -> int:
 
 
 class _Names:
-    """The files that the segments of a topic name, a partition at a time."""
+    """The files that the rows of a topic name, for one partition at a time."""
 
     def __init__(
         self,
@@ -249,7 +251,7 @@ class _Names:
         removed: Iterable[SegmentEntry],
         released_ms: int,
     ) -> None:
-        """Files of segments that were removed up to `released_ms` are released."""
+        """Files of segments that were removed at `released_ms` or before are released."""
         self._image = image
         self._kept: dict[int, set[str]] = defaultdict(set)
         self._released: dict[int, set[str]] = defaultdict(set)
@@ -275,7 +277,7 @@ def _execute(
 ) -> Outcome:
     """Vacuum one topic: unlink the garbage of `listed`, or of all its files if that is None.
 
-    Files that are made in the meantime stay: they are younger than the horizon.
+    Files that are written meanwhile stay: they are younger than the horizon.
     """
     catalog, now_ms = context.catalog, context.clock.now_ms()
     edit = TopicEdit(
@@ -284,7 +286,7 @@ def _execute(
     catalog.commit(topic, lambda _: edit, operation=VACUUM)
     image = catalog.topic_image(topic)
     if image.closed_ms is not None:
-        return Outcome(counts={"conflicts": 1})  # deleted meanwhile: it goes as a whole
+        return Outcome(counts={"conflicts": 1})  # deleted meanwhile: its own step erases it
     directory, removed = topic_directory(topic), image.removed
     files: Iterable[FileStat] = listed or ()
     if listed is None:

@@ -1,15 +1,16 @@
 """Vacuum of a log dir: deleted topics, shared segments, and files that belong to no topic.
 
-    deleted topic     after the delays: a commit says that it is being erased; its files are
-                      unlinked; a commit drops its part of the image
-    shared segment    without a live slice, after the longest delay of all topics, and older than
-                      the log dir's horizon: its file goes, then its row
-    orphans           in `__shared` and `__cluster_metadata`, older than the log dir's horizon: go
-    other files       left alone, and reported
+    deleted topic     after its delay: a commit says that the topic is being erased; its files are
+                      unlinked; a commit drops it from the image
+    shared segment    if it has no live slice, after the longest delay of all topics, and if it is
+                      older than the log dir's horizon: its file is unlinked, then its row dropped
+    orphans           in `__shared` and `__cluster_metadata`, if older than the log dir's horizon:
+                      unlinked
+    other files       kept and reported
 
-A directory with a topic's name, whose topic the image does not know, is reported, not erased: a log
-dir whose metadata was restored from a backup would lose its newest topics. `--drop-unknown` with
-its name erases it.
+A directory of a topic that the image does not know is reported, not erased: otherwise a log dir
+whose metadata was restored from an older backup would lose its newest topics. `--drop-unknown` with
+the directory's name erases it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,10 +40,10 @@ VACUUM: Final = "VACUUM"
 
 
 class LogDirFiles:
-    """The files of a log dir that lie in no topic's directory, from a listing.
+    """The files of a log dir outside the directories of known topics, from a listing.
 
-    `lost`: files of segments of topics that may be unknown, by directory. `strange`: other files,
-    by directory. `shared`: sizes of shared segments without a live slice, by path.
+    `lost`: segment files of topics that seem unknown, by directory. `strange`: other unexpected
+    files, by directory. `shared`: sizes of shared segments without a live slice, by path.
     """
 
     def __init__(self, image: Image) -> None:
@@ -72,7 +73,7 @@ def _is_segments(directory: str, file: FileStat) -> bool:
 
 
 def _is_expected(directory: str, file: FileStat) -> bool:
-    """Whether a file is the log dir's own, in quarantine, or in the kept table of a topic."""
+    """Whether a file belongs to the log dir, to a quarantine, or to the table of a topic."""
     if not directory:
         return file.path.startswith(META_PROPERTIES)
     if directory == GATEWAYS:
@@ -107,7 +108,7 @@ def deleted_topic_step(
 def _delete_topic(context: JobContext, topic: TopicDescription) -> Outcome:
     """Erase a deleted topic: commit the erasure, unlink its files, forget it and its slices."""
     if not _begin_erasing(context, topic):
-        return Outcome(counts={"conflicts": 1})  # it came back meanwhile
+        return Outcome(counts={"conflicts": 1})  # undeleted meanwhile
     keeps_table = not TopicConfig.parse(topic.configs).table_delete
     outcome = _delete_directory(context, topic_directory(topic), keeps_table=keeps_table)
     if outcome.problems:
@@ -136,7 +137,7 @@ def _delete_topic(context: JobContext, topic: TopicDescription) -> Outcome:
 
 
 def _begin_erasing(context: JobContext, topic: TopicDescription) -> bool:
-    """Commit that any file of the topic may be gone; return False if the topic has come back."""
+    """Commit that a topic is being erased; return False if it was undeleted meanwhile."""
 
     def plan(image: Image) -> Edit | Done:
         known = image.topic(topic.topic_id)
@@ -182,7 +183,7 @@ def _delete_directory(context: JobContext, directory: str, *, keeps_table: bool)
 def unknown_topic_steps(
     context: JobContext, found: LogDirFiles, directories: Sequence[str]
 ) -> Iterator[Step]:
-    """Yield a step for each directory, of a topic that the image does not know, to erase it."""
+    """Yield a step to erase each of these directories, whose topics the image does not know."""
     for directory in directories:
         files = found.lost.pop(directory, None)
         if files is None:
@@ -194,7 +195,7 @@ def unknown_topic_steps(
 
 
 def _delete_unknown_topic(context: JobContext, directory: str) -> Outcome:
-    """Erase a directory, unless its topic is known by now, or a commit under way may create it."""
+    """Erase a directory, unless its topic is known now, or a commit under way may create it."""
     image = _commit_horizon(context)
     if topic_id_of(directory) in image.topics:
         return Outcome(counts={"conflicts": 1})
@@ -210,12 +211,12 @@ def _delete_unknown_topic(context: JobContext, directory: str) -> Outcome:
 
 
 def log_dir_steps(context: JobContext, found: LogDirFiles) -> Iterator[Step]:
-    """Yield a step for shared segments, and one for other files, where there is something to do."""
+    """Yield a step for shared segments, and one for other files, if there is anything to do."""
     now_ms = context.clock.now_ms()
     image = context.catalog.image()
     try:
         horizon_ms = _horizon_ms(image, now_ms)
-    except InvalidConfigError as error:  # nobody knows how long a file has to stay
+    except InvalidConfigError as error:  # it is unknown how long a file must stay
         yield failing_step(CLUSTER_METADATA, error)
         return
     garbage = _shared_garbage(image, found.shared, horizon_ms, now_ms)
@@ -243,14 +244,14 @@ def _commit_horizon(context: JobContext) -> Image:
 def _configs(image: Image) -> list[TopicConfig]:
     """Return the configs of all topics, deleted ones too, and the defaults.
 
-    Several topics share a shared segment: the longest of their delays decides.
+    A shared segment has slices of several topics: the longest of their delays counts.
     """
     return every_config(topic.description.configs for topic in image.topics.values())
 
 
 @dataclass(frozen=True, slots=True)
 class _SharedGarbage:
-    """Paths of shared segments whose rows go, of orphans and other files; all sizes by path."""
+    """Paths: `unused` shared segments, whose rows go, orphans, and unknown files; sizes by path."""
 
     unused: Sequence[str]
     orphans: Sequence[str]
@@ -258,7 +259,7 @@ class _SharedGarbage:
     sizes: Mapping[str, int]
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return it for people; empty when there is nothing to do or to report."""
+        """Return the rows of the plan; [] if there is nothing to do or to report."""
         rows = []
         for what, paths in (
             ("unused shared segments", self.unused),
@@ -276,7 +277,7 @@ def _shared_garbage(
 ) -> _SharedGarbage:
     """Return the findings about shared segments on an image; `sizes` are those of files."""
     delay_ms = max(config.delete_delay_ms for config in _configs(image))
-    # Once a row is forgotten, it cannot refuse new slices; the horizon does it instead.
+    # A row refuses new slices. After it is forgotten, the horizon refuses them instead.
     unused = [
         path
         for path, one in image.shared.items()
@@ -294,7 +295,7 @@ def _shared_garbage(
 
 
 def _born_ms(path: str) -> int | None:
-    """Return when a shared segment was made, in ms; None for a name that no shared segment has."""
+    """Return when a shared segment was created, in ms; None if it has no shared segment's name."""
     uuid = path.removeprefix(SHARED_PREFIX).removesuffix(LOG_SUFFIX)
     try:
         is_ours = UUID(uuid).version == 7 and path == f"{SHARED_PREFIX}{UUID(uuid)}{LOG_SUFFIX}"

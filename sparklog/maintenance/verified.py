@@ -1,7 +1,7 @@
 """Compares one segment with its row and its indexes; a task of `verify`.
 
-The log is walked once: every checksum and every offset is checked, and the row and the index files
-are compared with it. Nothing is written.
+It reads the log once, checks every checksum and every offset, and compares the row and the index
+files with the log. It writes nothing.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from sparklog.record.batches import byte_view
 from sparklog.storage.files import Files
 
 Batches = NDArray[np.int64]
-"""Position in the file, last offset in the file's numbering and largest timestamp: (3, batches)."""
+"""Shape (3, batches): position in the file, last offset as the file counts, largest timestamp."""
 
 COUNTED: Final = (
     "log_crc32c",
@@ -40,7 +40,7 @@ COUNTED: Final = (
     "producer_ids",
     "transactional",
 )
-"""Columns that are known without decoding records; None, in log or row, means "not known"."""
+"""Columns that can be compared without decoding records; None, in log or row, means unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +58,9 @@ class VerifyWork:
 class Verdict:
     """The findings about a segment; all are empty for a sound one.
 
-    `log_problems`: damage of the `.log`, or a row that disagrees with it. `index_problems`: of
-    indexes that can be built anew. `other_problems`: of records, and of files that cannot be built
-    anew. `lost`: offsets [start, end) of the log that no sound batch covers.
+    `log_problems`: damage of the `.log`, or a row that disagrees with it. `index_problems`: indexes
+    that can be rebuilt. `other_problems`: records, and files that cannot be rebuilt. `lost`: the
+    offsets [start, end) of the log that no sound batch has.
     """
 
     log_problems: tuple[str, ...] = ()
@@ -117,7 +117,7 @@ def verified(work: VerifyWork) -> Verdict:
 
 
 def _record_problems(window: Window, path: str) -> Iterator[str]:
-    """Yield the problems of records whose batch has the right checksum; they cannot be mended."""
+    """Yield problems of records although their batch's checksum is right: nothing repairs them."""
     entry = window.entry
     try:
         window.decoded({"timestamp"}, entry.base_offset, None, window.batches)
@@ -164,7 +164,10 @@ def _other_problems(files: Files, directory: str, entry: SegmentEntry) -> Iterat
 
 
 def _is_lawful(segment: SegmentLog, batches: Batches) -> bool:
-    """Whether the indexes are right for another index.interval.bytes: an entry is a batch's."""
+    """Whether the indexes are valid, although they were built with another index.interval.bytes.
+
+    Every entry must then belong to a batch.
+    """
     try:
         index, times = segment.offset_index(), segment.time_index()
         for view in (index, times):

@@ -16,7 +16,7 @@ from sparklog.table.schema import TABLE
 
 
 def image_problems(image: TopicImage) -> list[str]:
-    """Return the contradictions within the image of each partition, a line each."""
+    """Return the contradictions in the image of each partition, one line for each."""
     problems = []
     for partition, log in sorted(image.partitions.items()):
         if not 0 <= partition < image.description.num_partitions:
@@ -43,7 +43,10 @@ def image_problems(image: TopicImage) -> list[str]:
 def file_findings(
     files: Files, topic: TopicDescription, image: TopicImage, now_ms: int
 ) -> tuple[list[str], list[str]]:
-    """Return problems (files gone too early) and notes (files that no row names, and gaps)."""
+    """Return problems and notes. Problems: files that were deleted too early.
+
+    Notes: files that no row names, and gaps of offsets.
+    """
     config, directory = TopicConfig.parse(topic.configs), f"{topic_directory(topic)}/"
     sizes = {
         stat.path.removeprefix(directory): stat.bytes
@@ -84,7 +87,7 @@ def _orphans(
 
 
 def _gaps(topic: TopicDescription, image: TopicImage) -> list[str]:
-    """Return a line for each range without a segment above the log start; none if compacted."""
+    """Return a line for each range above the log start without a segment; [] if compacted."""
     if TopicConfig.parse(topic.configs).is_compacted:
         return []
     notes = []

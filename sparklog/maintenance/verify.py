@@ -1,14 +1,14 @@
-"""Verify as a job: the metadata log; a topic's image, its files and every byte of its logs.
+"""Verify as a job: checks the metadata log, and of topics the image, files and every byte of logs.
 
-    metadata     `metadata.repair`: entries, runs, history, hints
+    metadata     entries, runs, history, hints (`metadata.repair`)
     image        segments do not overlap; log start, log end and cleaner offset fit them
-    segments     `maintenance.verified`: checksums, offsets, sizes, counts, timestamps, indexes
-    files        files of removed segments must be there until their delay is over; files that no
-                 row names are noted, with their age: their writer may be about to commit
+    segments     checksums, offsets, sizes, counts, timestamps, indexes (`maintenance.verified`)
+    files        files of removed segments must exist until their delay is over; files that no row
+                 names are noted with their age: their writer may be about to commit
 
-With `repair` the metadata log is mended first, indexes are rebuilt, and a damaged log is put into
-quarantine: a segment of its sound batches takes its place, and the report says which offsets are
-lost. Nothing is ever deleted.
+With `repair` the metadata log is repaired first, indexes are rebuilt, and a damaged log is put into
+quarantine: a segment of its sound batches replaces it, and the report lists the lost offsets.
+Nothing is ever deleted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,16 +31,16 @@ from sparklog.metadata.repair import repair as repair_metadata
 from sparklog.model import SegmentEntry, TopicDescription
 
 SEGMENTS_MAX: Final = 10_000
-"""The most segments to check and mend in one round: the driver holds their verdicts."""
+"""The most segments in one round of checks and repairs: their verdicts are in memory."""
 
 
 def verify(
     context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Check the metadata log and topics; with `options["repair"]` also mend damage.
+    """Check the metadata log and topics; with `options["repair"]` also repair damage.
 
-    `options["records"]`: decode every record, too. `options["table"]`: compare the tables of topics
-    with their logs.
+    `options["records"]`: also decode every record. `options["table"]`: also compare the tables of
+    topics with their logs.
     """
     mend = partial(_verify_metadata, context, is_mending=options["repair"])
     yield Step(topic=CLUSTER_METADATA, rows=[{"what": "metadata log"}], execute=mend)
@@ -138,7 +138,7 @@ def _judged(
         for entry in entries
     ]
     answers = context.fleet.map(verified, works, f"verify {topic.name}")
-    # A segment that a job has removed in the meantime, and vacuum has unlinked, is not missing.
+    # A segment that was removed and unlinked meanwhile is not missing.
     live = live_entries(context.catalog.topic_image(topic), entries)
     judged: list[Judged] = []
     errors: list[str] = []

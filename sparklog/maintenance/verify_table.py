@@ -1,12 +1,13 @@
-"""Compares a table with its log: counts and hashes of ranges of offsets, on both sides.
+"""Compares a table with its log: counts and hashes of the records in ranges of offsets.
 
-    range    [largest of table start, log start and cleaner offset, table end), in parts of
-             RANGE_BYTES
-    log      decoded as a read_committed reader sees it
+    range    [largest of table start, log start and cleaner offset, smaller of table end and last
+             stable offset), in parts of RANGE_BYTES. Below the cleaner offset the log may have
+             fewer records than the table
+    log      decoded as for a read_committed reader
     table    the row groups that may have rows of the range, by their statistics
     both     sorted by partition and offset, and hashed
 
-A problem names its range. Below the cleaner offset the log may have fewer records than the table.
+A problem names its range.
 """
 
 import hashlib
@@ -37,12 +38,12 @@ from sparklog.table.schema import ARROW_SCHEMA, COLUMNS
 from sparklog.table.snapshot import DataFile, Snapshot
 
 RANGE_BYTES: Final = 64 * 1024 * 1024
-"""About how many bytes of the log are compared at once: both sides are held in memory."""
+"""About how many bytes of the log are compared at once: log and table are both in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareWork:
-    """A range of a partition, and the files of the table that may hold it."""
+    """A range of a partition, and the files of the table that may have rows of it."""
 
     files: Files
     topic: TopicDescription
@@ -205,7 +206,7 @@ def _digest(batches: Iterator[pa.RecordBatch]) -> Digest:
 
 
 class _Hash:
-    """A file for Arrow's writer that hashes its bytes and keeps none."""
+    """A file for Arrow's writer that hashes the written bytes and does not keep them."""
 
     closed = False
 
@@ -213,7 +214,7 @@ class _Hash:
         self.hash = hashlib.blake2b(digest_size=16)
 
     def write(self, data: Any) -> int:
-        """Take bytes in."""
+        """Hash bytes; return their number."""
         self.hash.update(data)
         return len(data)
 

@@ -80,7 +80,7 @@ def encode(snapshot: Snapshot) -> bytes:
 
 
 def decode(data: memoryview) -> list[Action]:
-    """Return the actions of a checkpoint, which another writer may have written.
+    """Return the actions of a checkpoint, also of one that another writer has written.
 
     Raises pyarrow.ArrowException for bytes that are not a Parquet file.
     """

@@ -1,13 +1,13 @@
 r"""The entries of a topic's Delta table: reads them, puts them if absent, and deletes old ones.
 
-Version N of the table is the file `_delta_log/<N, 20 digits>.json`, a JSON action on each line. It
-is put like an entry of the metadata log: whole, synced, under a name that only one writer gets. If
-the answer to a put is lost, the content of the file decides whether it landed: each try has an id
-of its own (`txnId`).
+The entry of version N is the file `_delta_log/<N, 20 digits>.json`, with a JSON action in each
+line. It is put like an entry of the metadata log: whole, synced, under a name that only one writer
+gets. If the answer to a put is lost, the content of the file shows whether the put has landed: each
+try has an id of its own (`txnId`).
 
-Every ten versions a checkpoint holds the whole table, and `_last_checkpoint` names it. Entries
-below the newest checkpoint that is older than thirty days (Delta's logRetentionDuration) are
-deleted.
+Every ten versions a checkpoint has the whole table, and `_last_checkpoint` names it. Of the
+checkpoints that are older than thirty days (Delta's logRetentionDuration) the newest stays. Entries
+and checkpoints below it are deleted.
 """
 
 import json
@@ -54,7 +54,7 @@ class TableCommit:
 
 
 TablePlan = Callable[[Snapshot], TableCommit | None]
-"""Returns the entry to put after a snapshot, None for none. It is called again on every try."""
+"""Returns the entry to put after a snapshot; None puts none. It is called again on every try."""
 
 
 class DeltaLog:
@@ -68,16 +68,17 @@ class DeltaLog:
         self._clock = clock
 
     def snapshot(self, version: int | None = None) -> Snapshot:
-        """Return the table now, or as of a version; its version is -1 if there is no table.
+        """Return the newest table, or the table as of a version; version -1 if there is no table.
 
         Raises CorruptMetadataError naming a file that is damaged or missing.
         """
         return self._followed(self._base(version), version)
 
     def commit(self, plan: TablePlan) -> Snapshot:
-        """Put the entry that `plan` returns; return the table after it, unchanged if that is None.
+        """Put the entry that `plan` returns; return the table after it.
 
-        Raises the errors of `plan`, CommitConflictError after TRIES_MAX tries, and StorageError.
+        If `plan` returns None, nothing is put. Raises the errors of `plan`, CommitConflictError
+        after TRIES_MAX tries, CorruptMetadataError, and StorageError.
         """
         before = self.snapshot()
         for _ in range(TRIES_MAX):
@@ -138,7 +139,7 @@ class DeltaLog:
         return replace(found, foreign=foreign)
 
     def _followed(self, snapshot: Snapshot, version: int | None = None) -> Snapshot:
-        """Return the table after the entries behind a snapshot, up to `version` or the last."""
+        """Return the table after the entries that follow a snapshot, up to `version` if given."""
         while version is None or snapshot.version < version:
             actions = self._entry(snapshot.version + 1)
             if actions is None:

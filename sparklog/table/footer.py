@@ -2,8 +2,8 @@
 
     sparklog.ranges   {"0": [first, last], "7": …}
 
-A file that another engine has rewritten lacks this entry: its columns `partition` and `offset` are
-read instead.
+A file that another engine has rewritten lacks this entry. Then the columns `partition` and `offset`
+are read instead.
 """
 
 import json
@@ -44,7 +44,7 @@ def ranges_of(file: pq.ParquetFile) -> Ranges:
 def spans(batch: pa.RecordBatch) -> dict[int, tuple[int, int]]:
     """Return first and last offset of each partition in a batch; rows may have any order."""
     partitions = pc.min_max(batch.column("partition")).as_py()
-    if batch.num_rows and partitions["min"] == partitions["max"]:  # as most are: files are sorted
+    if batch.num_rows and partitions["min"] == partitions["max"]:  # usual: files are sorted
         offsets = pc.min_max(batch.column("offset")).as_py()
         return {partitions["min"]: (offsets["min"], offsets["max"])}
     table = pa.Table.from_batches([batch.select(["partition", "offset"])])
@@ -59,7 +59,7 @@ def joined(known: tuple[int, int] | None, span: tuple[int, int]) -> tuple[int, i
 
 
 def opened(files: Files, path: str) -> pq.ParquetFile:
-    """Return a file of the table, to read batch by batch; pages are read when they are needed.
+    """Open a file of the table to read it batch by batch; pages are read when they are needed.
 
     Raises MissingFileError, and CorruptMetadataError for a file that is not Parquet.
     """

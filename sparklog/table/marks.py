@@ -4,11 +4,11 @@
                                            at or above it
     appId sparklog/<topic id>/<p>/start    the table's start: below it records may be missing
     appId sparklog/<topic id>/rows         how many rows the table has
-    appId sparklog/<topic id>/version      the table's version that sparklog committed last
-    appId sparklog/<topic id>/erasures     how often `erase` has gone through the table
+    appId sparklog/<topic id>/version      the last version of the table that sparklog has committed
+    appId sparklog/<topic id>/erasures     how many `erase` runs have removed rows from the table
     appId sparklog/<topic id>/erasing      odd while `erase` is under way; it only grows
-    appId sparklog/<topic id>/log/<id>     the last version of the log (by incarnation) that records
-                                           were copied from, or erased with; -1: none of them stays
+    appId sparklog/<topic id>/log/<id>     the last version of the log (by incarnation) from which
+                                           the table has records, or erasures; -1: it has none
 
 A mark moves in the commit that adds or drops the rows, so marks and rows always agree. Delta's
 protocol keeps the latest version of each appId.
@@ -26,7 +26,7 @@ _LOG: Final = "log/"
 
 
 class Mark(NamedTuple):
-    """The offsets [start, end) of a partition that the table answers for."""
+    """The offsets [start, end) of a partition whose records are in the table."""
 
     start: int
     end: int
@@ -34,7 +34,7 @@ class Mark(NamedTuple):
 
 NO_MARK: Final = Mark(0, 0)
 NO_VERSION: Final = -1
-"""Below every version of a log."""
+"""A version below every version of a log."""
 
 
 class Marks(NamedTuple):

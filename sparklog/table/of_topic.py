@@ -53,7 +53,7 @@ def check_of_log(
 ) -> None:
     """Raise UsageError if the table has records of versions that the log does not have.
 
-    That is so after the log dir was restored from a copy that is older than the table. `image` and
+    This happens if the log dir was restored from a copy that is older than the table. `image` and
     `last_versions` (`FollowedLog.last_versions`) must not be older than the marks.
     """
     ahead = [
@@ -90,11 +90,11 @@ def check_copy(catalog: Catalog, topic: TopicDescription, snapshot: Snapshot) ->
 class Change:
     """A job's change of a table, after its files are written.
 
-    `planned`: the marks that the plan has seen, of the partitions that change (None: no mark yet).
-    `marks`: those after the change. `erasures`: the number of erasures that the plan has seen;
-    records that were read before an erasure must not get into the table after it. `log_version`:
-    the version of the log that the records come from, or that an erasure has made. By it a log dir
-    that was restored from an older copy is recognised.
+    `planned`: the marks of the changing partitions that the plan has seen (None: no mark yet).
+    `marks`: their marks after the change. `erasures`: the number of erasures that the plan has
+    seen; records that were read before an erasure must not get into the table after it.
+    `log_version`: the version of the log from which the records come, or the version after an
+    erasure. It shows later whether the log dir was restored from an older copy.
     """
 
     operation: str
@@ -158,7 +158,7 @@ def commit(files: Files, topic: TopicDescription, clock: Clock, change: Change) 
 
 
 def _partitions(change: Change, known: Marks) -> dict[int, Mark]:
-    """Return the marks after a change; a table that is emptied answers for no offset."""
+    """Return the marks after a change; an emptied table gets empty marks."""
     if change.is_rebuild:
         return {**dict.fromkeys(known.partitions, NO_MARK), **change.marks}
     return {**known.partitions, **change.marks}
@@ -173,7 +173,7 @@ def _logs(change: Change, known: Marks) -> dict[str, int]:
 
 
 def _erasing(change: Change, known: Marks) -> int:
-    """Return the mark `erasing` after a change. An erase that was killed ends with the next."""
+    """Return the mark `erasing` after a change. A killed erase ends when the next one ends."""
     if change.operation == ERASE_BEGUN:
         return known.begun()
     is_end = change.operation == ERASE_ENDED and change.erasing == known.erasing

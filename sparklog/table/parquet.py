@@ -5,9 +5,9 @@
       -> files of about 128 MiB              each becomes an `add` action, with its statistics
 
 Offsets and times are delta-encoded, other columns have dictionaries, and all is compressed by zstd.
-A column gives its dictionary up when that has 1 MiB; where values repeat, Spark reads the rows a
-third faster with it. Files are written like segments: under a name that is used once, and synced
-before any commit names them.
+With a dictionary, Spark reads repeated values a third faster. A column stops using its dictionary
+when this has 1 MiB. Files are written like segments: under a name that is used once, and synced
+before a commit names them.
 """
 
 import json
@@ -31,7 +31,7 @@ ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
 ROW_GROUP_ROWS: Final = 1024 * 1024
 FILE_BYTES: Final = 128 * 1024 * 1024
 OURS: Final = "sparklog.sorted"
-"""The tag of a file of ours, which is sorted by partition and offset."""
+"""The tag of a file that sparklog wrote: it is sorted by partition and offset."""
 
 _OPTIONS: Final[dict[str, Any]] = {
     "compression": "zstd",
@@ -51,7 +51,7 @@ _NAME: Final = re.compile(r"part-([0-9a-f-]{36})\.parquet")
 
 
 def born_ms_of(name: str) -> int | None:
-    """Return when a file of ours was made, in ms, by its name; None for another writer's file."""
+    """Return when sparklog wrote a file, in ms, by its name; None for another writer's file."""
     found = _NAME.fullmatch(name)
     return None if found is None else uuid7_ms(found[1])
 
@@ -65,10 +65,10 @@ class WrittenFile:
     rows: int
     statistics: Action
     born_ms: int
-    """When it was made: the time in its name."""
+    """When the file was created: the time in its name."""
 
     def add(self, now_ms: int, *, changes_data: bool = True) -> Action:
-        """Return the action `add` for it. `changes_data`: whether it has new rows."""
+        """Return the file's action `add`. `changes_data`: whether the file has new rows."""
         return {
             "add": {
                 "path": self.path,
@@ -167,7 +167,7 @@ class _FileWriter:
         )
 
     def abort(self) -> None:
-        """Drop the file; ignore what Parquet's writer writes when it is closed."""
+        """Drop the file; ignore the bytes that Parquet's writer writes at its end."""
         self._sink.is_dropped = True
         self._writer.close()
         self._file.abort()
@@ -214,7 +214,7 @@ class _Statistics:
             self.largest[name] = max(bounds["max"], self.largest.get(name, bounds["max"]))
 
     def as_json(self) -> Action:
-        """Return them as JSON; times outside the years 1 to 9999 have no text, and are left out."""
+        """Return the statistics as JSON, without times outside the years 1 to 9999."""
         least, largest = dict(self.least), dict(self.largest)
         texts = _time_text(least.pop("timestamp")), _time_text(largest.pop("timestamp"))
         if None not in texts:

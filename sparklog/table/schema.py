@@ -14,7 +14,7 @@ TABLE: Final = "table"
 """The name of a table's directory in its topic's directory."""
 
 STATISTICS: Final = ("partition", "offset", "timestamp", "timestampType")
-"""The columns whose bounds each file's `add` has; they are the first columns."""
+"""The columns with bounds in each file's `add`; they are the first columns."""
 COLUMNS: Final = (*STATISTICS, "key", "value", "headers", "topic")
 
 ARROW_SCHEMA: Final = pa.schema([pa.field(name, ARROW_COLUMNS[name]) for name in COLUMNS])

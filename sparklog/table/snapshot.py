@@ -1,8 +1,9 @@
 """The table of a topic as of one version, computed from the actions of its Delta entries. Pure.
 
-Any program may read the table, and rewrite its files without changing its rows (OPTIMIZE). An entry
-of another writer that changes rows, columns, protocol or marks (appends, DELETE, UPDATE, RESTORE,
-ALTER) is a *foreign change*: from then on the table is not a copy of the log, until it is rebuilt.
+Any program may read the table, and may rewrite its files without changing rows (OPTIMIZE). If an
+entry of another writer changes rows, columns, protocol or marks (append, DELETE, UPDATE, RESTORE,
+ALTER), it is a *foreign change*. From then on the table is not a copy of the log, until it is
+rebuilt.
 """
 
 import json

@@ -4,10 +4,10 @@
     table                 start │■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■│ end
     read     ─── log ────────────────────────┤── table ───┤── log ──┤─ table ┤── log ───┤
 
-The table has the records of its [start, end) that a read_committed reader saw when they were
-copied. The log differs below the cleaner offset (compaction has removed records), where the log has
-no segment any more, and, for a read_uncommitted reader, where transactions were aborted: these
-offsets come from the log.
+The table has the records of [start, end) that a read_committed reader saw when they were copied.
+Some offsets must come from the log, because it differs there: offsets below the cleaner offset
+(compaction has removed records), offsets without a segment, and, for a read_uncommitted reader,
+offsets of aborted transactions.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,9 +22,9 @@ Span = tuple[int, int]
 
 
 class Stitch(NamedTuple):
-    """A range in two parts: spans to read from the table, and spans to read from the log.
+    """A range of offsets, split into spans to read from the table and spans to read from the log.
 
-    Both are in order; all spans are disjoint, and together they are the range.
+    Both lists are in order. All spans are disjoint; together they cover the range.
     """
 
     table: list[Span]
@@ -32,10 +32,10 @@ class Stitch(NamedTuple):
 
 
 def stitch(start: int, end: int, mark: Mark, log: PartitionLog, isolation: str) -> Stitch:
-    """Return from where to read the offsets [start, end) of a partition.
+    """Return which of the offsets [start, end) come from the table, and which from the log.
 
-    `log` is the partition as of a commit that is not older than the table's version, so it knows
-    all aborted transactions below `mark.end`.
+    `log` is the partition as of a commit that is not older than the table's version. So it has all
+    aborted transactions below `mark.end`.
     """
     low, high = max(start, mark.start, log.cleaner_offset), min(end, mark.end)
     if low >= high:
@@ -48,7 +48,7 @@ def stitch(start: int, end: int, mark: Mark, log: PartitionLog, isolation: str) 
 
 
 def _uncovered(log: PartitionLog, low: int, high: int) -> Iterator[Span]:
-    """Yield the offsets in [low, high) that no live segment holds; some spans are empty."""
+    """Yield the offsets in [low, high) that no live segment has; some spans are empty."""
     at = low
     for slot in log.segments.range(low, high):
         entry = log.segments.entry(slot)

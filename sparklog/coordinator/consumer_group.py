@@ -51,7 +51,7 @@ class ConsumerGroup:
         self.members: dict[str, ConsumerMember] = {}
         self.targets: dict[str, Partitions] = {}
         self._metadata_hash = 0
-        self._topics: Topics | None = None  # those of the last heartbeat that looked at them
+        self._topics: Topics | None = None  # the topics that the last heartbeat has used
         self._static_ids: dict[str, str] = {}
         self._subscriptions = Subscriptions()
         self._limits = limits

@@ -217,7 +217,7 @@ class Group:
             self._timers.set(Timer(self.group_id, JOIN), now.timer_ms + timeout_ms)
 
     def _join_is_over(self, now: Now, out: Effects) -> None:
-        """Complete the join, but first extend an initial delay in which new members came."""
+        """Complete the join, or extend an initial delay in which new members came."""
         if self._is_initial and self._has_grown and self._initial_left_ms:
             self._has_grown = False
             delay_ms = min(self._limits.initial_rebalance_delay_ms, self._initial_left_ms)

@@ -4,9 +4,8 @@
     handle    takes a request; returns answers, and records to append; an answer may come later
     tick      runs the timers that are due; returns answers and records, too
 
-The caller may send the answers of a call when its records, and those of all earlier calls, are
-durable. If the records cannot be appended, the caller drops the shard, and loads a new one from the
-log.
+The caller may send a call's answers when its records, and those of earlier calls, are durable. If
+they cannot be appended, the caller drops the shard, and loads a new one from the log.
 """
 
 from collections.abc import Callable, Mapping

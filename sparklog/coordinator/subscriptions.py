@@ -34,7 +34,7 @@ class Subscriptions:
     def take(self, member: ConsumerMember, topics: Topics, may_read: Callable[[str], bool]) -> bool:
         """Match a member's regular expression against the topics that it may read.
 
-        Returns whether it was matched anew, or dropped.
+        Returns whether its matches may have changed: it was matched again, or dropped.
         """
         regex, known = member.topic_regex, self._matches.get(member.member_id)
         if not regex:

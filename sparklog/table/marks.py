@@ -5,7 +5,7 @@
     appId sparklog/<topic id>/<p>/start    the table's start: below it records may be missing
     appId sparklog/<topic id>/rows         how many rows the table has
     appId sparklog/<topic id>/version      the last version of the table that sparklog has committed
-    appId sparklog/<topic id>/erasures     how many `erase` runs have removed rows from the table
+    appId sparklog/<topic id>/erasures     how many commits of `erase` have removed rows
     appId sparklog/<topic id>/erasing      odd while `erase` is under way; it only grows
     appId sparklog/<topic id>/log/<id>     the last version of the log (by incarnation) from which
                                            the table has records, or erasures; -1: it has none
@@ -26,7 +26,7 @@ _LOG: Final = "log/"
 
 
 class Mark(NamedTuple):
-    """The offsets [start, end) of a partition whose records are in the table."""
+    """The offsets [start, end) of a partition for which the table is complete."""
 
     start: int
     end: int

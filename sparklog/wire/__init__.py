@@ -7,13 +7,14 @@
     messages           bodies of requests and answers, by kio's schemas                 sans I/O
     reading, writing   bodies of APIs that are called often, by hand                    sans I/O
     sending            answers to the socket, without a copy where that is possible     asyncio
-    session, sasl      who the client is; scram, authorization: what it may do
-    handlers           a request to its answer; one module for related APIs
+    session            the client: sasl, scram (its authentication), authorization (its rights)
+    handlers           make the answers to requests; one module for related APIs
     gateway            the state that handlers share: topics, commits, instances
     instances          the gateways of a log dir; membership: which of them are alive
     coordinators       the groups of this instance; owned_shard: one partition of them
     watch              fetches that wait for records
-    tidying            merges and compaction in the background; transaction_ends: timeouts
+    tidying            merges and compaction in the background
+    transaction_ends   aborts transactions that have timed out
 
 A handler calls the library and knows no socket. All produce requests that wait share one entry of
 the metadata log; a fetch passes bytes of segments on. Every instance serves every topic.

@@ -8,12 +8,12 @@ only lists or describes needs `call.sees(name)`: any scope on the resource allow
     Produce, InitProducerId without an id    WRITE topic (of InitProducerId: any, KIP-679)
     Fetch, ListOffsets, OffsetForLeaderEpoch, DescribeProducers
                                              READ topic
-    Metadata, DescribeTopicPartitions        sees topic; lists leave out what is not seen
+    Metadata, DescribeTopicPartitions        sees topic; lists leave out topics not seen
     DescribeConfigs                          sees topic; brokers: sees cluster
-    ListConfigResources                      sees cluster; leaves out topics that are not seen
+    ListConfigResources                      sees cluster; leaves out topics not seen
     CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords, AlterConfigs,
     IncrementalAlterConfigs                  ADMIN topic; configs of brokers: ADMIN cluster
-    DescribeLogDirs                          lists leave out what is not seen
+    DescribeLogDirs                          leaves out topics not seen
     DescribeUserScramCredentials, DescribeAcls, DescribeClientQuotas, DescribeQuorum
                                              READ cluster
     AlterUserScramCredentials, ElectLeaders, AlterPartitionReassignments, AlterReplicaLogDirs

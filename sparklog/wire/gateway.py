@@ -133,7 +133,7 @@ class Gateway:
         return image
 
     async def newest_image(self, *topics: TopicDescription) -> Image:
-        """Return the newest image with these topics opened; never an old one, as `image` may.
+        """Return the newest image with these topics opened; unlike `image`, never an old one.
 
         A topic that is not in the image does not exist.
         """

@@ -1,4 +1,4 @@
-"""Instances: the gateways of a log dir, each of them a broker to clients, and leaders of topics."""
+"""Instances: the gateways of a log dir. To clients, each is a broker, and one leads each topic."""
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b

@@ -72,7 +72,7 @@ class _Layout(NamedTuple):
 
     @property
     def fixed_bytes(self) -> int | None:
-        """The number of bytes before the tagged fields; None if it varies, or without such."""
+        """The number of bytes before the tagged fields; None if it varies, or if none follow."""
         is_fixed = self.is_flexible and len(self.steps) == 1
         return self.steps[0] if is_fixed and isinstance(self.steps[0], int) else None
 
@@ -258,7 +258,9 @@ class _Walk:
 
     def _skip(self, size: int) -> None:
         if size > len(self._data) - self._at:
-            raise InvalidRequestError(f"a field of {size} bytes at position {self._at}")
+            raise InvalidRequestError(
+                f"a field of {size} bytes at position {self._at}: the body is cut"
+            )
         self._at += size
 
     def _part(self, part: _Part, is_flexible: bool) -> None:

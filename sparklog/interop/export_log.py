@@ -40,7 +40,7 @@ class ExportOptions:
     """Options of an export. `topics` None means all; `replace` overwrites partitions of the target.
 
     `link` makes hard links of sealed segments if possible, instead of copies: if the broker
-    truncates its log, the segment here is truncated, too. Without `flush` the files are not synced.
+    truncates its log, the segment here is truncated, too. Without `flush` segments are not synced.
     """
 
     topics: Sequence[str] | None = None

@@ -68,7 +68,8 @@ class Rewrite:
     now_ms: int
     delete_retention_ms: int
     last_producers: frozenset[int] = frozenset()
-    """Ids of producers without a later segment: the last batch of each stays, or its header."""
+    """Ids of producers without a batch in a later segment: of each the last batch stays, or its
+    header."""
 
     @property
     def directory(self) -> str:

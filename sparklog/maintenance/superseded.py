@@ -40,7 +40,8 @@ Int64s = NDArray[np.int64]
 BUCKET_RECORDS: Final = 2_000_000
 """About how many records a bucket has: about 100 MB of keys, hashes and table."""
 ROUND_RECORDS: Final = BUCKET_RECORDS * key_index.PARTS
-"""The most records that a round reads: as many as fit into all buckets of a partition."""
+"""The most records that a round reads, if one segment does not have more: as many as fit into all
+buckets of a partition."""
 CHUNK_RECORDS: Final = 500_000
 CHUNK_BYTES: Final = 32 * 1024 * 1024
 """The most records and bytes of a segment that are read, and sent, at once."""
@@ -119,7 +120,7 @@ class KeyRows:
         return cls((offsets.to_numpy() - base_offset).astype(np.uint32), hashes, ends, data)
 
     def sorted_by_hash(self) -> "KeyRows":
-        """Return the rows sorted by the top 16 bits of their hashes; equal rows keep their order.
+        """Return the rows in a stable sort by the top 16 bits of their hashes.
 
         So the rows of a bucket are neighbours, and `mark` reads memory sequentially.
         """

@@ -31,9 +31,9 @@ from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.pace import rested
 
 SLICES_MAX: Final = 32
-"""A tail with more slices is always merged."""
+"""A tail with more slices is due."""
 SLICES_MIN: Final = 16
-"""If there are many tails with more slices, some of them are merged already."""
+"""If many tails have more slices, some of these are merged before they are due."""
 MANY: Final = 32
 """If more tails than this have more than SLICES_MIN slices, they are merged in a shared segment."""
 JOIN_BYTES_MAX: Final = 128 * 1024

@@ -61,7 +61,8 @@ def joined(known: tuple[int, int] | None, span: tuple[int, int]) -> tuple[int, i
 def opened(files: Files, path: str) -> pq.ParquetFile:
     """Open a file of the table to read it batch by batch; pages are read when they are needed.
 
-    Raises MissingFileError, and CorruptMetadataError for a file that is not Parquet.
+    Raises MissingFileError, and CorruptMetadataError for a file that is not Parquet. In an object
+    store a missing file raises CorruptMetadataError, too.
     """
     found = files.stat(path)
     size = 0 if found is None else found.bytes

@@ -32,7 +32,7 @@ WITH_EXPIRY: Final = 1
 """The version of a value with an expiry time; it has no leader epoch."""
 
 GROUP_ID_SINCE: Final = 9
-"""The first version of OffsetCommit that gets GROUP_ID_NOT_FOUND and has member epochs."""
+"""The first version of OffsetCommit that returns GROUP_ID_NOT_FOUND and allows member epochs."""
 
 FRONTS: Final = 10_000
 """The most pairs of a group and a topic whose keys are cached: a group commits the same again."""

@@ -111,7 +111,7 @@ class HeartbeatRequest(NamedTuple):
 
 
 class MemberIdentity(NamedTuple):
-    """A member that leaves; an administrator may name its instance id alone."""
+    """A member that leaves; an administrator may give only its instance id."""
 
     member_id: str
     instance_id: str | None = None
@@ -299,7 +299,7 @@ class DescribedConsumer(NamedTuple):
 
 
 class DescribedConsumers(NamedTuple):
-    """The answer to ConsumerGroupDescribe; None instead for no such group, or a classic one."""
+    """The answer to ConsumerGroupDescribe; None if there is no such consumer group."""
 
     state: str
     epoch: int

@@ -306,7 +306,7 @@ class _View(NamedTuple):
     slot: int
     problem: str | None
     suspected: Sequence[int]
-    """Indexes into the partition's indexed segments: those with suspects."""
+    """The positions, in the partition's `indexed`, of segments with suspects."""
 
 
 def _view(indexed: Sequence[Sequence[SegmentEntry]], marks: Marks) -> _View:

@@ -23,7 +23,7 @@ class DuePartition:
 
     plan: CompactionPlan
     unread: Sequence[SegmentEntry]
-    """Segments whose keys must be read, in offset order: clean without index, and dirty."""
+    """Segments whose keys must be read, in offset order: clean without key index, and dirty."""
     indexed: Sequence[SegmentEntry]
     """Clean segments with a key index."""
     next_offset: int

@@ -107,11 +107,11 @@ class _Merge:
     group: Group
     segment: SegmentEntry
     rows: pa.Table
-    """The group's rows, `_compared`."""
+    """The rows of the group, with the columns of `_compared`."""
 
     @property
     def partition(self) -> int:
-        """The partition of both."""
+        """The partition of the group and of the segment."""
         return self.segment.partition
 
 

@@ -46,7 +46,7 @@ _CHECKPOINT: Final = ".checkpoint.parquet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCommit:
-    """An entry to put: its operation, parameters for people, and actions."""
+    """An entry to put: its operation and parameters, for Delta's history, and its actions."""
 
     operation: str
     parameters: Mapping[str, str] = field(default_factory=dict)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sparklog.wire.settings import Listener
 
 REQUESTS_MAX: Final = 32
-"""Requests of a connection that may wait or be in progress; above it no more is read."""
+"""The most requests of a connection that wait or are in progress; then no further one is read."""
 NO_HEADER: Final = RequestHeader(ApiKey.SASL_AUTHENTICATE, 0, 0, None, 0)
 """The header of a SASL message, which comes as a frame without a header."""
 log: Final = logging.getLogger("sparklog.gateway")
@@ -146,7 +146,7 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
 
     def eof_received(self) -> bool:
-        """Answer what was asked, then close. A fetch that waits for records is not answered."""
+        """Answer the received requests, then close. A fetch that waits for records is dropped."""
         self._is_closing = True
         self._end_fetch()
         self._close_when_answered()

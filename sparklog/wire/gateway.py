@@ -249,6 +249,6 @@ def _load_kernels() -> None:
 
 
 def are_open(image: Image, topics: Iterable[TopicDescription]) -> bool:
-    """Whether all of these topics that an image has are opened in it."""
+    """Whether an image has opened all of these topics that exist in it."""
     found = (image.topic(topic.topic_id) for topic in topics)
     return all(topic is None or topic.is_open for topic in found)

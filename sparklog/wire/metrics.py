@@ -45,7 +45,7 @@ class Metrics:
         self._closed[why] += 1
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the numbers."""
+        """Yield the metrics."""
         gateway = self._gateway
         yield GaugeMetricFamily(
             "sparklog_gateway_connections", "Connections", gateway.limits.connections

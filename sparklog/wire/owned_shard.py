@@ -38,7 +38,7 @@ NEVER_MS: Final = 2**63
 BATCH_BYTES_MAX: Final = 64 * 1024
 """Records join a batch up to this size, or the topic's max.message.bytes if that is less."""
 RECORD_OVERHEAD_BYTES: Final = 24
-"""What a record takes beside its key and its value, at most."""
+"""The most bytes of a record besides its key and its value."""
 
 Answers = list[tuple["asyncio.Future[Any]", Any]]
 

@@ -29,7 +29,7 @@ class Process(Protocol):
 Start = Callable[[Settings], Process]
 
 RESTART_S: Final = 1.0
-"""Between the end of a process that was killed and the start of its successor."""
+"""The time between the end of a killed process and the start of its successor."""
 
 
 def settings_of_instances(settings: Settings) -> Sequence[Settings]:

@@ -34,7 +34,7 @@ SMALL_BYTES: Final = 4096
 TURN_BYTES: Final = 4 * 1024 * 1024
 """The most bytes that are sent before other connections have their turn."""
 BUFFERS_MAX: Final = 256
-"""Buffers of one call; the system takes 1,024."""
+"""The most buffers of one call; the system allows 1,024."""
 
 
 _SIZE: Final = struct.Struct(">i")

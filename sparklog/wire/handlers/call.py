@@ -68,7 +68,7 @@ class Call:
         return messages.parse(header.api_key, header.version, self.frame, header.body_at)
 
     def reader(self) -> Reader:
-        """Return a reader of the body, for handlers that do without kio's class."""
+        """Return a reader of the body, for handlers that read it by hand."""
         return Reader(self.frame, self.header.body_at, is_flexible=self.header.is_flexible)
 
     def answer(self, fields: Mapping[str, Any]) -> Reply:

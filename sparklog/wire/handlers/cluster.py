@@ -1,6 +1,6 @@
 """DescribeCluster, DescribeQuorum, and requests for things that a log dir never has.
 
-There are no ACLs, because grants are in the file of tokens; and no quotas.
+There are no quotas, and no ACLs, because grants are in the file of tokens.
 """
 
 from collections.abc import Mapping

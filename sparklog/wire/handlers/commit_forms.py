@@ -26,7 +26,7 @@ _VALUES: Final = 1 + len(NUMBERS)
 
 
 class Asked(NamedTuple):
-    """A form holds for one version of the request, one set of topics, and one principal."""
+    """The validity of a form: one version of the request, one set of topics, and one principal."""
 
     version: int
     directory: Directory

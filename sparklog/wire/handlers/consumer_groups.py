@@ -21,7 +21,7 @@ from sparklog.wire.handlers.group_members import answer_of, asked, client_host, 
 from sparklog.wire.topic_ids import topic_id_of, uuid_of
 
 CLIENT_MAKES_ID_SINCE: Final = 1
-"""The version of ConsumerGroupHeartbeat from which on a client brings its member id (KIP-1082)."""
+"""The first version of ConsumerGroupHeartbeat in which clients make their member ids (KIP-1082)."""
 NO_OPERATIONS: Final = -(2**31)
 CONSUMER_PROTOCOL: Final = 1
 """The member type of ConsumerGroupDescribe: classic members are 0, and are in other groups here."""

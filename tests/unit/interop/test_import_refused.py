@@ -276,5 +276,5 @@ class TestDirectories:
 
         with pytest.raises(UnknownTopicError, match="no partition of 'x'"):
             interop.run(ImportOptions(topics=["x"]))
-        with pytest.raises(InvalidOptionError, match="the broker's own"):
+        with pytest.raises(InvalidOptionError, match="internal to the broker"):
             interop.run(ImportOptions(topics=["__transaction_state"]))

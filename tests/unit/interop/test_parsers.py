@@ -89,7 +89,7 @@ class TestCheckpoints:
             checkpoints.read_offsets(text.encode(), "f")
 
     def test_epochs_that_do_not_grow(self) -> None:
-        with pytest.raises(CorruptionError, match="must grow"):
+        with pytest.raises(CorruptionError, match="must ascend"):
             checkpoints.read_epochs(b"0\n2\n1 0\n1 5\n", "f")
 
     def test_epochs_are_numbers_of_32_bits(self) -> None:

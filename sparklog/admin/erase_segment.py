@@ -63,7 +63,10 @@ class Search:
 
 
 class Found(NamedTuple):
-    """Offsets - base offset, ascending, of records with one of the keys; whether it was read."""
+    """The records with one of the keys, as offset minus base offset, ascending.
+
+    `is_read` is False if the key index has ruled the segment out.
+    """
 
     deltas: Int64s
     is_read: bool = True
@@ -86,7 +89,7 @@ def search(work: Search) -> Found:
 
 
 def has_key(column: Any, keys: Keys) -> NDArray[np.bool_]:
-    """Return of each value of an Arrow column of binary whether it is one of the keys."""
+    """Return, for each value of a binary Arrow column, whether it is one of the keys."""
     wanted = pa.array(keys, pa.large_binary())
     return numbers_of(pc.is_in(column.cast(pa.large_binary()), value_set=wanted))
 
@@ -114,7 +117,7 @@ def _may_hold(work: Search) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadBytes:
-    """Stretches (start, length) of a shared segment that are no live slice's. Picklable."""
+    """Stretches (start, length) of a shared segment that belong to no live slice. Picklable."""
 
     files: Files
     path: str
@@ -123,7 +126,7 @@ class DeadBytes:
 
 
 def search_dead(work: DeadBytes) -> bool:
-    """Whether a record there has one of the keys; True also for what cannot be read."""
+    """Whether a record there has one of the keys; True also if the bytes cannot be read."""
     for start, length in work.stretches:
         data = byte_view(work.files.view(work.path, length, start))
         scan = scan_batches(data)

@@ -1,9 +1,9 @@
 """Erase in the table of a topic: its files are searched, and files with a hit written anew.
 
 The table's marks count every erasure, also one that finds nothing. A build that has read the log
-before the erasure has planned with another count, so its commit is refused. A mark also says, from
-before the first commit of the log until the last of the table, that an erasure is under way: until
-then readers of both read the log alone.
+before the erasure has planned with another count, so its commit is refused. From before the first
+commit to the log until the last commit to the table, a mark also says that an erasure is under way:
+meanwhile a read of log and table (history=auto) reads the log alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -176,7 +176,7 @@ def _hits(
     fleet: Fleet,
     clean: set[str],
 ) -> dict[str, int]:
-    """Return how many rows go of each file that has some; the others are added to `clean`."""
+    """Return the number of rows to erase, for each file that has some; add others to `clean`."""
     unknown = [one for path, one in snapshot.files.items() if path not in clean]
     counts = _mapped(fleet, search_file, catalog, topic, unknown, keys)
     hits = {one.path: count for one, count in zip(unknown, counts, strict=True) if count}
@@ -192,7 +192,7 @@ def _mapped(
     some: Sequence[DataFile],
     keys: Keys,
 ) -> list[Answer]:
-    """Return the answers of a task to files; raises the first error."""
+    """Return the answers of a task, one for each file; raises the first error."""
     works = [
         FileWork(files=catalog.files, clock=catalog.clock, topic=topic, file=one, keys=keys)
         for one in some

@@ -193,7 +193,7 @@ def _member(member: DescribedMember, *, is_consumer: bool) -> MemberDescription:
     try:
         partitions = partitions_of(member.assignment) if is_consumer else []
     except CorruptRecordError:
-        partitions = []  # its leader wrote something else
+        partitions = []  # the group's leader wrote another format
     return MemberDescription(
         member.member_id,
         member.instance_id,

@@ -59,8 +59,9 @@ class KafkaMetrics:
     ) -> bytes:
         """Return the families in Prometheus' text format.
 
-        Of topics and groups that may be seen; `brokers` are addresses by id, `leader_of` gives the
-        id of the broker that leads a topic. Raises CorruptRecordError, MissingFileError.
+        They have the topics and groups that `sees_topic` and `sees_group` allow. `brokers` are
+        addresses by id, `leader_of` gives the id of the broker that leads a topic. Raises
+        CorruptRecordError, MissingFileError.
         """
         topics = self._topics(sees_topic)
         lags = self._lags.of(None, in_time=True)
@@ -140,10 +141,14 @@ def _of_groups(groups: Found) -> Iterator[Metric]:
         "kafka_consumergroup_current_offset", "Committed offset", labels=_COMMITTED
     )
     current_sum = GaugeMetricFamily(
-        "kafka_consumergroup_current_offset_sum", "Their sum", labels=_COMMITTED[:2]
+        "kafka_consumergroup_current_offset_sum",
+        "Sum of committed offsets",
+        labels=_COMMITTED[:2],
     )
     lag = GaugeMetricFamily("kafka_consumergroup_lag", "Lag in records", labels=_COMMITTED)
-    lag_sum = GaugeMetricFamily("kafka_consumergroup_lag_sum", "Their sum", labels=_COMMITTED[:2])
+    lag_sum = GaugeMetricFamily(
+        "kafka_consumergroup_lag_sum", "Sum of lags in records", labels=_COMMITTED[:2]
+    )
     seconds = GaugeMetricFamily(
         "sparklog_group_lag_seconds", "Age of the next record to read", labels=_COMMITTED
     )

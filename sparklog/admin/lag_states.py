@@ -25,9 +25,9 @@ class LagStates:
     def of(
         self, group_id: str, place: TopicPartition, log: tuple[str, int], lag: int, now_ms: int
     ) -> LagState | None:
-        """Return the state of a partition; `log` is its topic's id and where it ends.
+        """Return the state of a partition; `log` is its topic's id and its log end offset.
 
-        Call `ends.follow` before. None if there is a lag and no window of commits.
+        Call `ends.follow` before. None if there is a lag and too few commits are known.
         """
         if not lag:
             return LagState.OK

@@ -101,7 +101,7 @@ class LogEnds:
         for edit in edits:
             for topic_id, of_topic in edit.topics.items():
                 if of_topic.remove or of_topic.replace:
-                    continue  # files for files: no log ends elsewhere
+                    continue  # new files for old ones: no log end changes
                 spans: dict[int, tuple[int, int]] = {}
                 for entry in of_topic.segments:
                     start, _ = spans.get(entry.partition, (entry.base_offset, 0))

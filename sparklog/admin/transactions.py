@@ -66,7 +66,7 @@ class TransactionAdmin:
     def abort_at(self, place: TopicPartition, start_offset: int) -> None:
         """Abort the transaction that is open in a partition since an offset.
 
-        Raises UnknownTopicError, InvalidTxnStateError when none is.
+        Raises UnknownTopicError, InvalidTxnStateError when no open one began there.
         """
         topic = self._catalog.topic(place.topic)
         log = self._catalog.partition(topic, place.partition)

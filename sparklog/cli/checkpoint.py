@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sparklog.storage.files import Files
 
 OURS = "@sparklog"
-"""What sparklog's streams keep beside the offsets; no topic can have the name."""
+"""The member that sparklog's streams keep beside the offsets; no topic can have this name."""
 
 Checkpoint = Annotated[str, typer.Argument(metavar="DIR", help="The stream's checkpointLocation.")]
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]

@@ -107,7 +107,7 @@ def _span(arguments: ConsumeArguments, now_ms: int) -> Span:
     texts = list(arguments.offsets or ())
     span = parse_spans([*texts, "start"] if arguments.from_beginning else texts, now_ms)
     if arguments.follow and span.end is not None:
-        raise InvalidOptionError("--follow has no end, and -o says one", option="follow")
+        raise InvalidOptionError("--follow has no end, but -o gives one", option="follow")
     return span
 
 
@@ -128,7 +128,7 @@ def _renderer(arguments: ConsumeArguments) -> "Renderer":
         key, end = (None if text is None else text.replace("%", "%%") for text in shape[1:])
         template = ("" if key is None else f"%k{key}") + "%s" + ("\\n" if end is None else end)
     elif shape[1:] != (None, None):
-        raise InvalidOptionError("-f says it all: -K and -D go without it", option="-f")
+        raise InvalidOptionError("-f is the whole format: give it without -K and -D", option="-f")
     return compile_format(template, null=b"NULL" if arguments.null else b"")
 
 

@@ -14,7 +14,7 @@ from sparklog.record.arrays import array_of, binary_of
 _ESCAPED: Final = [json.dumps(chr(byte))[1:-1].encode() for byte in range(127)]
 """The escapes of ASCII bytes in a JSON string; all other bytes stand for themselves."""
 _EXTRA: Final = np.zeros(256, np.uint8)
-"""How many bytes longer it is there: 1 for \\" and \\n, 5 for \\u0000."""
+"""How many bytes an escape adds: 1 for \\" and \\n, 5 for \\u0000."""
 _EXTRA[:127] = [len(text) - 1 for text in _ESCAPED]
 _LAST: Final = np.arange(256, dtype=np.uint8)
 _LAST[:127] = [text[-1] for text in _ESCAPED]
@@ -23,7 +23,7 @@ _LAST[:127] = [text[-1] for text in _ESCAPED]
 def json_text(column: pa.Array) -> tuple[pa.Array, pa.Array | None]:
     """A binary column as JSON values, and which rows are base64 (bool), None when no row is.
 
-    Null is `null`; UTF-8 is a string; what is not UTF-8 is a string of base64.
+    Null becomes `null`, UTF-8 a string, other bytes a string of base64.
     """
     escaped, is_base64 = column, None
     if not _is_utf8(column):

@@ -51,9 +51,11 @@ class GroupsArguments(CommonArguments):
 def partitions_named(
     admin: "AdminClient", texts: Iterable[str], known: Iterable[TopicPartition] = ()
 ) -> list[TopicPartition]:
-    """The partitions that `--topic` names, in order; of a topic alone, all of it.
+    """The partitions that `--topic` names, in order.
 
-    Of a topic that does not exist, those `known`. Raises InvalidOptionError, UnknownTopicError.
+    A topic without numbers names its partitions in `known`, which may be of a topic that does not
+    exist any more; if `known` has none of them, all partitions of the topic. Raises
+    InvalidOptionError, UnknownTopicError.
     """
     found: set[TopicPartition] = set()
     for text in texts:
@@ -169,7 +171,7 @@ def describe(arguments: DescribeArguments) -> None:
 
 
 def _tell_windows(found: Mapping[str, "Sequence[PartitionLag]"]) -> None:
-    """Say of which groups the commits are too few for a state."""
+    """Warn of the groups that have partitions with too few commits for a state."""
     told = [name for name, lags in found.items() if any(one.lag and not one.state for one in lags)]
     if told:
         warn(

@@ -240,7 +240,7 @@ def _columns(records: Iterable[Mapping[str, Any]]) -> InputRows:
 
 
 def with_partition(rows: InputRows, partition: int | None) -> InputRows:
-    """The rows with -p: all go to `partition`; -1 leaves it to the partitioner, None as it is."""
+    """The rows with -p: all go to `partition`; -1: the partitioner chooses; None: no change."""
     if partition is None:
         return rows
     chosen = None if partition < 0 else pa.array(np.full(len(rows), partition, np.int32))

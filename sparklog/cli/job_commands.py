@@ -1,11 +1,11 @@
-"""The commands of `sparklog jobs`: one a job of the registry, the import, and the scheduler.
+"""The commands of `sparklog jobs`: each job of the registry, import, erase, and the scheduler.
 
 exit code 0   done, or in a dry run: there is something to do
 exit code 1   a part of it failed: the report, or one line on stderr, says what and where
 exit code 2   wrong usage
 exit code 3   nothing to do
 
-On a terminal a table for people, elsewhere one JSON object a line and topic, unless --format says.
+On a terminal they print tables, elsewhere one JSON object a line for each topic; --format chooses.
 """
 
 import sys
@@ -96,15 +96,15 @@ def run_job(job: ScheduledJob, arguments: JobArguments) -> None:
 
 
 def import_with_spark(arguments: ImportArguments) -> None:
-    """`sparklog import`, its partitions taken by Spark's tasks.
+    """Run `sparklog import` with Spark's tasks, which import the partitions.
 
-    The broker's directory and the log dir have one path for the driver and all executors.
+    The broker's directory and the log dir must have the same paths on the driver and all executors.
     """
     import_on(spark_fleet(IMPORT, arguments), with_format(arguments))
 
 
 def erase_with_spark(arguments: EraseArguments) -> None:
-    """`sparklog erase`, its segments and files searched and written by Spark's tasks."""
+    """Run `sparklog erase` with Spark's tasks, which search and rewrite the segments and files."""
     erase_on(spark_fleet(ERASE, arguments), with_format(arguments))
 
 
@@ -116,7 +116,7 @@ WITH_SPARK: Final[Mapping[str, Callable[[Any], None]]] = {
 
 
 def spark_fleet(name: str, arguments: CommonArguments) -> Fleet:
-    """Return Spark's tasks; the session is started with the first of them."""
+    """Return the fleet of Spark's tasks; the first task starts the session."""
     with extra("spark"):
         from sparklog.spark.jobs.fleet import SparkFleet
         from sparklog.spark.session import session

@@ -25,7 +25,7 @@ def print_json(row: Mapping[str, Any]) -> None:
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Rows under a header: with lines on a terminal, aligned by spaces elsewhere.
 
-    On a terminal numbers go to the right and have their thousands apart. None is a dash.
+    On a terminal numbers are aligned right, with commas between thousands. None is a dash.
     """
     if is_terminal():
         _print_rich(title, columns, rows)
@@ -39,9 +39,9 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
 
 
 def print_columns(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Rows below their names, aligned by spaces, behind an empty line: as Kafka's tools print.
+    """An empty line, the columns' names and the rows, aligned by spaces: as Kafka's tools print.
 
-    A script that cuts out the n-th word of a line goes on. None is a dash.
+    So scripts that cut out the n-th word of a line keep working. None is a dash.
     """
     texts = [list(columns), *([_plain(value) for value in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]

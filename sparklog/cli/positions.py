@@ -45,8 +45,8 @@ class Span:
 def parse_spans(texts: Sequence[str], now_ms: int) -> Span:
     """The span that all `-o` of a command line mean together, as `-o s@T -o e@T` does.
 
-    `now_ms` is what spans before now count from. Raises InvalidOptionError for what the grammar
-    does not know, and for a start or an end that is given twice.
+    Spans before now count from `now_ms`. Raises InvalidOptionError for a text that is not in the
+    grammar, and for a start or an end that is given twice.
     """
     start, end = None, None
     for text in texts:
@@ -104,7 +104,7 @@ def _time_span(text: str, now_ms: int) -> Span:
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """A time in ms since 1970, not negative. Raises InvalidOptionError for what is none."""
+    """A time in ms since 1970, not negative. Raises InvalidOptionError for any other text."""
     found = time_ms(text, now_ms)
     if found is None:
         raise _bad_time(text)

@@ -1,4 +1,4 @@
-"""Blocks of records to stdout: ranges of partitions, up to a limit, and on and on with --follow."""
+"""Blocks of records to stdout: ranges of partitions, up to a limit; new records with --follow."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, Protocol
@@ -86,10 +86,11 @@ def follow(
     ends: Mapping[int, int],
     chosen: Collection[int],
 ) -> None:
-    """Print what is committed from now on, until the limit is reached or Ctrl-C is pressed.
+    """Print records that are committed from now on, until the limit is reached or Ctrl-C comes.
 
-    `ends` is how far each partition is printed; without `chosen` partitions, added ones are
-    printed from their start. Raises UnknownTopicError when the topic is deleted.
+    `ends` has the offset up to which each partition is printed already. Without `chosen`
+    partitions, those that are added later are printed from their start. Raises UnknownTopicError
+    when the topic is deleted.
     """
     at = dict(ends)
     while not printer.is_done:

@@ -242,7 +242,7 @@ def _production(arguments: ProduceArguments) -> "Production":
 
 @contextmanager
 def _opened(path: str) -> Iterator["Readable"]:
-    """Stdin or a file; what cannot be opened or read is a UsageError that names it."""
+    """Open stdin or a file. Raises UsageError, which names it, if it cannot be opened or read."""
     try:
         if path == STDIN:
             yield getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)

@@ -5,7 +5,7 @@ r"""Records to bytes, a column at a time: the format string of `-f`, and JSON li
     %% a percent sign        \n \r \t \\ \xNN
 
 A size is -1 for null. A format is compiled once into literals and columns; a block of records is
-then joined by Arrow into one buffer, which is what goes to the output.
+then joined by Arrow into one buffer, which is written to the output.
 """
 
 import json

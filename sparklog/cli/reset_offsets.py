@@ -26,7 +26,7 @@ _DURATION: Final = re.compile(
 _UNIT_MS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
 LATEST: Final = -1
 EARLIEST: Final = -2
-"""What ListOffsets calls the ends of a log; its module loads Arrow, and that takes a while."""
+"""The times by which ListOffsets asks for a log's ends; their own module would load Arrow."""
 
 Offsets = dict[TopicPartition, int]
 
@@ -200,7 +200,10 @@ def _fixed(arguments: ResetArguments, admin: "AdminClient") -> Callable[[str], O
 def _moved(
     arguments: ResetArguments, admin: "AdminClient", shift: int | None
 ) -> Callable[[str], Offsets]:
-    """Return what moves committed offsets; with None they stay, or are the ends where none are."""
+    """Return a function that shifts the committed offsets of a group.
+
+    With `shift` None they stay, and a partition without one gets its log end offset.
+    """
 
     def found(group_id: str) -> Offsets:
         places = _places(arguments, admin, group_id)

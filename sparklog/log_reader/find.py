@@ -69,7 +69,7 @@ def find_newest(reader: TopicReader, partition: int) -> TimestampOffset:
         found = ask(reader.opened(entry), reader.directory, question)
         best = max(best, found, key=lambda one: (one.timestamp, -one.offset))
         if found.timestamp == bounds[slot]:
-            break  # no other has more, and none before it as much
+            break  # no other segment has a later one, and none before it an equal one
         bounds = bounds.copy()
         bounds[slot] = NO_TIMESTAMP
     return best

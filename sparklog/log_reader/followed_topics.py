@@ -106,7 +106,7 @@ class FollowedTopics:
             if topic is not None and topic.is_open:
                 return self._reader(topic)
             image = self.image(image.names[name])
-            # To read a whole topic takes more memory than it keeps: that is given back.
+            # Opening a topic takes memory that its image does not keep: give it back.
             pa.default_memory_pool().release_unused()
         raise _unknown(name)
 
@@ -122,7 +122,8 @@ class FollowedTopics:
     def reader_at_hand(self, name: str, *, is_newest: bool = False) -> TopicReader | None:
         """Return the same without reading anything or waiting, None when that is not possible.
 
-        Of an object store never with `is_newest`: it has to be asked. Raises UnknownTopicError.
+        On an object store `is_newest` always gives None: the store must be asked. Raises
+        UnknownTopicError.
         """
         image = self.image_at_hand(is_newest=is_newest)
         if image is None:

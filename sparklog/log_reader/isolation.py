@@ -36,7 +36,10 @@ def aborted_spans(segments: Iterable[SegmentEntry]) -> tuple[AbortedSpan, ...]:
 
 
 def is_aborted(batches: BatchTable, shift: int, spans: Sequence[AbortedSpan]) -> NDArray[np.bool_]:
-    """Return which batches hold records of one; `shift` leads to the log's offsets."""
+    """Return, for each batch, whether one of the spans is its transaction.
+
+    `shift` is added to the file's offsets to get the log's.
+    """
     found = np.zeros(len(batches), np.bool_)
     offsets = batches.base_offset + shift
     for span in spans:

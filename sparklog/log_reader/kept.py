@@ -1,8 +1,8 @@
 """Segments kept open from one lookup to the next.
 
     indexes     mapped, and read where a search goes
-    logs        open, and read as far as a lookup needs: mapped, all that lookups have ever touched
-                would count as memory of the process
+    logs        open, and read as far as a lookup needs; if they were mapped, all pages that lookups
+                have ever touched would count as memory of the process
     parts       of logs that are not local, as they were fetched
 
 Files never change, and a segment whose row changes is another one here, so nothing that is kept is
@@ -21,7 +21,7 @@ from sparklog.record.batches import Buffer
 from sparklog.storage.files import Files, Reader
 
 SEGMENTS: Final = 128
-"""Each has two maps and three descriptors at most: a map of Python's keeps one."""
+"""Each has two maps and three descriptors at most: each of Python's maps keeps a descriptor."""
 PARTS: Final = 128
 """At most 8 MiB."""
 

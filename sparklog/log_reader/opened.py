@@ -33,9 +33,9 @@ def log_path(directory: str, entry: SegmentEntry) -> str:
 
 
 def sliced(read: Reader, entry: SegmentEntry) -> Reader:
-    """Return a reader of the segment alone, of one of the file: positions count from its slice.
+    """Return a reader of a segment, made of a reader of its file.
 
-    `read(position, length)` gives fewer bytes where the slice ends first.
+    Positions count from the segment's first byte. It returns fewer bytes if the segment ends first.
     """
     first, size = entry.log_position, entry.log_bytes
 
@@ -46,7 +46,7 @@ def sliced(read: Reader, entry: SegmentEntry) -> Reader:
 
 
 def opened(files: Files, directory: str, entry: SegmentEntry) -> SegmentLog:
-    """Return a segment whose bytes are views of its files; nothing is looked at before it is used.
+    """Return a segment whose bytes are views of its files; no file is opened before it is used.
 
     Its indexes raise CorruptIndexError when they cannot be right.
     """
@@ -64,8 +64,8 @@ def scanned(
 ) -> SegmentLog:
     """Return a segment to be read from front to back, from `position` up to an offset of the log.
 
-    What comes next is fetched meanwhile, if it has to be fetched; where the offset stands in the
-    file is estimated from its place among the segment's.
+    From an object store the next bytes are fetched meanwhile. The position of `end_offset` in the
+    file is estimated from its place among the segment's offsets.
     """
     entry = segment.entry
     wanted = min(end_offset, entry.next_offset) - entry.base_offset

@@ -39,7 +39,7 @@ class Poll:
         """Return a reader whose partition goes beyond `offset`, or the newest after `timeout_s`.
 
         A partition goes as far as `isolation` lets a reader see. Returns at once when the service
-        is shutting down. Raises UnknownTopicError when the topic goes.
+        is shutting down. Raises UnknownTopicError when the topic is deleted.
         """
         topic = reader.topic.name
         deadline = asyncio.get_running_loop().time() + timeout_s
@@ -75,7 +75,7 @@ class Poll:
                     _wake(waiting)
                 await asyncio.sleep(self._interval_s)
         except SparklogError:
-            pass  # those who wait ask themselves, and are told
+            pass  # each waiting fetch asks again, and gets the error itself
         finally:
             del self._tasks[topic], self._waiting[topic]
             _wake(waiting)

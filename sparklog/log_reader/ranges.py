@@ -36,7 +36,7 @@ POSITIONS: Final = 10_000
 """Ends of answers that are remembered: a reader goes on from there."""
 HEADERS_BYTES: Final = 4096
 REMOTE_HEADERS_BYTES: Final = 64 * 1024
-"""What is read at once to walk headers."""
+"""So many bytes are read at once to walk headers, of a local file and of an object."""
 
 _HEADER = Struct(">qi4xb6xi")
 """Base offset, length, magic, last offset delta; the delta is one of magic 2."""
@@ -98,11 +98,10 @@ class BatchRanges:
     ) -> Sequence[Batches]:
         """Return the batches that hold the offsets of slices, as many as `max_bytes` has room for.
 
-        The first may begin before the first offset, the last end behind the last one; with
-        `at_least_one` there is one, however large. `directory` is the topic's. What stands before
-        damage is returned; damage at the front raises CorruptRecordError naming file, position and
-        offset. Raises MissingFileError; with `at_once` BlockingIOError when anything would have to
-        be waited for.
+        The first may begin before the first offset, the last may end after the last one; with
+        `at_least_one` there is one, however large. `directory` is the topic's. Batches before
+        damage are returned; damage in the first raises CorruptRecordError naming file, position and
+        offset. Raises MissingFileError; with `at_once` BlockingIOError if the call would wait.
         """
         found: list[Batches] = []
         left = max_bytes
@@ -174,7 +173,7 @@ class BatchRanges:
         return begin, stop, is_all
 
     def _begin(self, read: Reader, segment: SegmentLog, offset: int) -> OffsetPosition | None:
-        """Return where the batch begins that holds an offset, or the next; None: there is none."""
+        """Return the begin of the batch that holds an offset, or of the next one; None for none."""
         entry = segment.entry
         if offset <= entry.file_base_offset:
             return OffsetPosition(entry.file_base_offset, 0)
@@ -189,7 +188,7 @@ class BatchRanges:
     def _end(
         self, read: Reader, segment: SegmentLog, place: OffsetPosition, end: int, max_bytes: int
     ) -> tuple[int, bool]:
-        """Return where the last batch ends that is wanted and has room, and whether all have."""
+        """Return the end of the last wanted batch within `max_bytes`, and whether all fit."""
         begin, index = place.position, segment.offset_index()
         floor: OffsetPosition = place
         due: int | None = place.offset
@@ -214,7 +213,7 @@ class BatchRanges:
         return stop, True
 
     def _remember(self, entry: SegmentEntry, offset: int, position: int) -> None:
-        """Note where a fetch from an offset of the file, which comes next, begins."""
+        """Remember the position of an offset of the file: the next fetch may begin there."""
         if len(self._known) >= POSITIONS:
             self._known.clear()
         self._known[entry.log_path, entry.log_position, offset] = position
@@ -222,10 +221,10 @@ class BatchRanges:
     def _walk(
         self, read: Reader, segment: SegmentLog, floor: OffsetPosition, due: int | None = None
     ) -> Iterator[_Batch]:
-        """Yield the batches from a position on; the first begins at `due`, or behind a gap.
+        """Yield the batches from a position on; the first begins at `due`, or after a gap.
 
-        Without `due` the position is an index's: CorruptIndexError where it leads to no batch that
-        begins at or below the entry's offset. Raises CorruptRecordError.
+        Without `due` the position is from an index. Raises CorruptIndexError if no batch begins
+        there at or below the index entry's offset, and CorruptRecordError.
         """
         entry, position = segment.entry, floor.position
         due = due if position else entry.file_base_offset
@@ -247,7 +246,7 @@ def _part(read: Reader, entry: SegmentEntry) -> Reader:
 
 
 def _batch_at(data: memoryview, position: int, due: int | None) -> _Batch:
-    """Return what a header says; the size is 0 for one that is none."""
+    """Return the batch that a header describes; its size is 0 if the bytes are no header."""
     head = bytes(data[: _HEADER.size]).ljust(_HEADER.size, b"\0")
     base, length, magic, delta = _HEADER.unpack(head)
     least = {
@@ -301,7 +300,7 @@ def _cut(directory: str, entry: SegmentEntry, size: int) -> CorruptRecordError:
 
 
 def _raised(directory: str, entry: SegmentEntry, begin: int, data: memoryview) -> memoryview:
-    """Return batches with the offsets of the log, those before damage."""
+    """Return batches with the offsets of the log, up to the first damaged one."""
     view = byte_view(data)
     scan = scan_batches(view)
     if not len(scan.batches):

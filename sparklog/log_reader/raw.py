@@ -35,7 +35,7 @@ def raw_batches(
 ) -> Iterator[memoryview]:
     """Yield whole record batches that hold the offsets of slices, in the order of the log.
 
-    As a fetch answers: the first batch may begin before the first offset, the last may end behind
+    As a fetch answers: the first batch may begin before the first offset, the last may end after
     the last one, and there is at least one batch however few bytes are asked for. `directory` is
     the topic's. With `isolation` READ_COMMITTED batches of aborted transactions are left out.
     The order of batches is checked, checksums are not: the reader of the records does that. Raises
@@ -55,7 +55,7 @@ def raw_batches(
                 fits = int(np.searchsorted(np.cumsum(batches.size), left, "right"))
                 taken = batches.slice(0, max(fits, int(is_first)))
                 if len(taken):
-                    # Left out batches part the others: a run lies back to back.
+                    # Batches that are left out cut the others into runs that lie back to back.
                     for run in taken.cut(taken.position[1:] != taken.end_position[:-1]):
                         yield _bytes(byte_view(window.data), run, entry.shift)
                     left, is_first = left - int(taken.size.sum()), False

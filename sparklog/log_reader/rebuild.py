@@ -28,8 +28,8 @@ def rebuild_indexes(
 ) -> list[SegmentEntry]:
     """Give every segment of a topic, or of one partition, the indexes that its log asks for.
 
-    Segments whose indexes are right already are left alone; those that were mended are returned, as
-    the metadata says them now. The interval is the topic's index.interval.bytes.
+    Segments whose indexes are right already are left alone; the others are returned, with their
+    rows as they are now. The interval is the topic's index.interval.bytes.
     One commit a partition. Raises UnknownTopicError; CorruptRecordError naming file, position and
     offset when a log is damaged, after the partitions before it were committed; MissingFileError.
     """
@@ -86,7 +86,7 @@ def rebuilt(
 def indexes_of(files: Files, directory: str, entry: SegmentEntry, interval_bytes: int) -> Indexes:
     """Return the right indexes of a segment (LogSegment.recover); `directory` is the topic's.
 
-    Every checksum is verified, window by window: memory stays at one of them and the indexes.
+    Every checksum is verified, window by window: memory holds one window and the indexes.
     Raises CorruptRecordError naming file, position and offset, and MissingFileError.
     """
     indexer = Indexer(entry.file_base_offset, interval_bytes)
@@ -123,7 +123,7 @@ def commit_indexes(
 def live_entries(
     image: TopicImage, entries: Sequence[SegmentEntry]
 ) -> Mapping[SegmentKey, SegmentEntry]:
-    """Return the rows that segments have in an image by key, of those that are live."""
+    """Return an image's rows of those of the segments that are live, by key."""
     wanted: dict[int, list[SegmentKey]] = {}
     for entry in entries:
         wanted.setdefault(entry.partition, []).append(entry.key)

@@ -18,14 +18,14 @@ from sparklog.record.decode import ALL, DecodedRecords
 from sparklog.storage.files import Files
 
 ROWS_MAX: Final = 65_536
-"""How many records an answer has at most; up to twice as many where its batches do not fit."""
+"""An answer has about so many records, and never more than twice as many."""
 COMPRESSED_BYTES_MAX: Final = 1024 * 1024
 """Most compressed bytes that are tried at once."""
 DECOMPRESSED_BYTES_MAX: Final = 32 * 1024 * 1024
 """Most bytes that several compressed batches may come to at once; one alone may be larger."""
 
 Decoder = Callable[[BatchTable, int | None], DecodedRecords]
-"""Batches, and how many bytes each may decompress to, to records."""
+"""Decodes batches; the number is how many bytes each may decompress to, None: any number."""
 
 
 def read_slices(

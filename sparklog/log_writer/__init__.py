@@ -3,6 +3,7 @@
     plan           a topic's image -> WritePlan, which travels to the writers
     topic_writer   rows -> segment files of one writer (a Spark task, a command, a request)
     segment_file   one segment's files, from the first batch to the row in the metadata
+    shared_segment the file for the small partitions of one commit; slice_entry: their rows
     checks         rows refused as a leader would
     own_offsets    rows that keep the offsets they bring
     commit         the files of all writers -> offsets, in one commit

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def counted_from(place: str) -> Iterator[None]:
-    """Add `place` to a UsageError of the block: a writer counts rows from the call's first."""
+    """Add `place`, the place of row 0, to a UsageError of the block: each call counts from 0."""
     try:
         yield
     except UsageError as error:
@@ -27,12 +27,15 @@ def counted_from(place: str) -> Iterator[None]:
 
 
 def takes_all_of_now(plan: WritePlan) -> bool:
-    """Whether `check_rows` refuses no rows whose timestamps all are the plan's time."""
+    """Whether `check_rows` accepts all rows that have the plan's time as their timestamp."""
     return not plan.config.is_compacted
 
 
 def check_rows(columns: "RecordColumns", plan: WritePlan) -> None:
-    """Refuse rows as a leader would (LogValidator). Times are those of the plan."""
+    """Refuse rows as a leader would (LogValidator); the present time is the plan's.
+
+    Raises InvalidRecordError, InvalidTimestampError.
+    """
     if plan.config.is_compacted and columns.key.null_count:
         row = pc.index(pc.is_null(columns.key), True).as_py()
         raise InvalidRecordError(

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 NO_OFFSET: Final = -1
 _OFFSET_MAX: Final = 2**63 - 2
-"""The log end offset behind it is the largest int64."""
+"""The log end offset after it is the largest int64."""
 
 
 class OwnOffsets:
     """Follows the offsets of one writer's rows, partition by partition.
 
-    `plan` is the writer's, which keeps offsets only if the rows have turned out to bring some.
+    `plan` is the writer's; if the first rows have no offsets, it becomes one that keeps none.
     """
 
     def __init__(self, plan: WritePlan) -> None:
@@ -104,10 +104,10 @@ def at_own_offsets(
 
 
 def mixed(plan: WritePlan) -> UnexpectedAppendOffsetError:
-    """Return the error of a write of which only a part brings offsets."""
+    """Return the error of a write in which only some records bring offsets."""
     return UnexpectedAppendOffsetError(
-        f"topic {plan.topic.name!r}: some records bring an offset and others have none (null), "
-        f"expected is one in each or in none",
+        f"topic {plan.topic.name!r}: some records bring an offset and others have none (null): "
+        f"give one to each record or to none",
         topic=plan.topic.name,
     )
 
@@ -119,8 +119,8 @@ def _unexpected(
     due = "the log end offset" if expected == NO_OFFSET else str(expected)
     gaps = "allowOffsetGaps=true keeps gaps, and " if NO_OFFSET < expected < offset else ""
     return UnexpectedAppendOffsetError(
-        f"{plan.topic.name}-{partition}: a record has {found}, expected is {due}, for offsets of "
-        f"one's own continue the log; {gaps}without the column offset the log gives them",
+        f"{plan.topic.name}-{partition}: a record has {found}, expected is {due}: given offsets "
+        f"must continue the log; {gaps}without the column offset the log gives them",
         topic=plan.topic.name,
         partition=partition,
         offset=offset,

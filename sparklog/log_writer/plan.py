@@ -15,12 +15,12 @@ from sparklog.record.batch_settings import BatchSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """What a produce call may ask for; None leaves it to the topic.
+    """The options of a produce; None leaves one to the topic.
 
     Kafka's producer configs: `compression.type`, `batch.size` (bytes before compression),
-    `partitioner`; `segment.bytes` may be below the topic's least; `flush` is fsync or none. With
-    `keeps_offsets` records have the offsets that they bring, with `allow_offset_gaps` also such as
-    leave some out.
+    `partitioner`; `segment.bytes` may be below the least that a topic allows; `flush` is fsync or
+    none. With `keeps_offsets` records have the offsets that they bring; with `allow_offset_gaps`
+    these may leave gaps.
     """
 
     compression_type: str | None = None
@@ -33,7 +33,7 @@ class WriteOptions:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "WriteOptions":
-        """Return what the typed values of PRODUCE_OPTIONS ask for (sparklog.config.options)."""
+        """Return the options of the typed values of PRODUCE_OPTIONS (sparklog.config.options)."""
         return cls(
             compression_type=given["compression.type"],
             batch_size=given["batch.size"],
@@ -48,9 +48,9 @@ class WritePlan:
     """Settings and numbers of a topic for its writers, made once a produce. Picklable.
 
     `now_ms` is the planning time: the time of records that have none, and LogAppendTime.
-    `end_offsets` are the log end offsets that are not 0. A writer numbers its records from there.
-    So its first segment of each partition is sealed if there is no other commit in between.
-    `leader_epochs` are those that are not 0. Partitions of an imported topic have different ones.
+    `end_offsets` are log end offsets by partition; a missing one is 0. A writer numbers its records
+    from there. So its first segment of each partition is sealed if there is no other commit in
+    between. `leader_epochs` are those that are not 0.
     """
 
     topic: TopicDescription
@@ -61,7 +61,7 @@ class WritePlan:
     leader_epochs: Mapping[int, int] = field(default_factory=dict)
 
     def epochs_of(self, entries: Iterable[SegmentEntry]) -> dict[int, int]:
-        """Return the leader epoch of each partition that segments are of."""
+        """Return the leader epoch of each partition that has one of the segments."""
         return {one.partition: self.leader_epochs.get(one.partition, 0) for one in entries}
 
     @property

@@ -20,7 +20,7 @@ from sparklog.storage.files import Files
 class SegmentFile:
     """A new segment of a topic: batches are appended, `close` gives the row for the metadata.
 
-    With `flush` the bytes are written out behind the writer, for files that will be synced.
+    With `flush` the kernel writes the bytes out while more are written: the sync then takes less.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class SegmentFile:
     ) -> None:
         self.builder = builder
         self.paths: list[str] = []
-        """What `close` has written, relative to the log dir: to be synced before the commit."""
+        """The files that `close` has written, relative to the log dir: sync them, then commit."""
         self._files = files
         self._directory = topic_directory(topic)
         self._inside = partition_dir(topic.name, builder.partition)
@@ -68,8 +68,8 @@ class SegmentFile:
     ) -> SegmentEntry:
         """Complete the files and return the row; `base_offset` is the file's own.
 
-        `next_offset` is where the segment ends when that is behind its last batch, as compaction
-        leaves it.
+        `next_offset` is the end of the segment if it is above that of its last batch, as after
+        compaction.
         """
         self._log.close()
         self.paths.append(self._log.path)

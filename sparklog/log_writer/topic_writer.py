@@ -29,9 +29,9 @@ from sparklog.storage.files import Files
 
 UPLOAD_PART_BYTES: Final = 10 * 1024 * 1024
 """An object store's file is sent in parts of this size; in memory are the last whole part, which
-may still be on its way, and the bytes behind it."""
+may still be on its way, and the bytes after it."""
 HELD_BYTES_MAX: Final = 128 * 1024 * 1024
-"""Most bytes of all open segments of a writer that wait so; beyond it the largest are closed."""
+"""Most bytes of a writer's open segments that wait to be sent; beyond it the largest are closed."""
 SMALL_BYTES_MAX: Final = 64 * 1024 * 1024
 """Most bytes of all small partitions of a writer that are held; beyond it the largest get files."""
 
@@ -116,14 +116,14 @@ class TopicWriter:
 
     @property
     def plan(self) -> WritePlan:
-        """The plan, which keeps offsets only if the rows have turned out to bring some."""
+        """The plan; if the first rows had no offsets, it is one that keeps none."""
         return self._own_offsets.plan
 
     def write(self, columns: RecordColumns, partition: pa.Array | None = None) -> None:
         """Append rows; `partition` (int32, nullable) decides where it is not null.
 
         Raises InvalidRecordError, InvalidTimestampError, RecordTooLargeError, UnknownTopicError (a
-        partition out of range), UnexpectedAppendOffsetError: the writer is then to be aborted.
+        partition out of range), UnexpectedAppendOffsetError; then abort the writer.
         """
         check_rows(columns, self._plan)
         partitions = merge_explicit(
@@ -145,7 +145,7 @@ class TopicWriter:
     def append(self, streams: Iterable[EncodedStream]) -> None:
         """Append batches that are encoded already; `stream` is their partition.
 
-        They are numbered from where the partition ends, as the plan and the calls before say it.
+        Their offsets must begin at the partition's end, as the plan and the calls before give it.
         """
         self._take(streams)
 

@@ -90,7 +90,7 @@ ANSWERS: Final[Mapping[ErrorCode, Answer]] = {
     ErrorCode.DUPLICATE_BROKER_REGISTRATION: Answer(BAD_REQUEST),
     ErrorCode.NOT_COORDINATOR: Answer(RETRIABLE, "the group has moved: send it again"),
     ErrorCode.COORDINATOR_NOT_AVAILABLE: Answer(
-        RETRIABLE, "the group is read again: send it again"
+        RETRIABLE, "the group is being loaded: send it again"
     ),
 }
 

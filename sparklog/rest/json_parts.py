@@ -34,7 +34,7 @@ Text = bytes | bytearray
 
 
 class Outline(NamedTuple):
-    """Of a list or stream: its elements, the values of the largest, its end, where to cut it."""
+    """A list or stream: how many elements, how many values the largest has, its end, the cuts."""
 
     elements: int
     largest: int

@@ -69,7 +69,10 @@ class Access:
         return BatchWriter(job, columns, is_done=job.is_committed(catalog))
 
     def stream_reader(self, schema: StructType) -> "StreamReader":
-        """Return a reader of a stream. Raises SchemaError if a schema is given."""
+        """Return a reader of a stream.
+
+        Raises SchemaError if a schema is given, InvalidOptionError for an option of batches.
+        """
         self._check_schema(schema)
         for name in _BATCH_ONLY:
             if self._given[name] is not None:
@@ -83,7 +86,10 @@ class Access:
         return StreamReader(self._files(), self._given)
 
     def stream_writer(self, schema: StructType) -> "StreamWriter":
-        """Return a writer of micro-batches. Raises SchemaError, UnknownTopicError."""
+        """Return a writer of micro-batches.
+
+        Raises SchemaError, UnknownTopicError, and InvalidOptionError for an option of batches.
+        """
         for name in ("txnAppId", "txnVersion"):
             if self._given[name] is not None:
                 raise InvalidOptionError(

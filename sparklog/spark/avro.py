@@ -97,7 +97,7 @@ class AvroDecoder:
         }
 
     def decoded(self, values: Sequence[bytes | None]) -> Rows:
-        """Return what values hold; never raises."""
+        """Return the decoded values, ids and errors; never raises."""
         from fastavro import schemaless_reader
 
         reader, writers, count = self._reader, self._writers, len(values)
@@ -127,9 +127,9 @@ class AvroDecoder:
 
 
 def _unknown(data: bytes) -> tuple[int | None, str]:
-    """Return the schema's id of a value that no known schema wrote, if any, and its error."""
+    """Return the id in the header of a value (None without a header), and why it is not decoded."""
     if len(data) < _HEADER_BYTES or data[0]:
-        return None, "no header of Confluent's: the first byte must be 0, an id follow"
+        return None, "no header of Confluent's: it is a byte 0 and a schema id of four bytes"
     schema_id = int.from_bytes(data[1:_HEADER_BYTES], "big", signed=True)
     return schema_id, f"{UNKNOWN_ID} {schema_id}"
 

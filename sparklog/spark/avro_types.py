@@ -1,4 +1,4 @@
-"""Avro's types as Arrow's, which Spark's follow.
+"""The Arrow type and the Spark type of each Avro type.
 
     Avro                        Arrow                     Spark
     boolean, int, long          bool, int32, int64        boolean, int, bigint
@@ -15,7 +15,7 @@
     local-timestamp-…           timestamp[us]             timestamp_ntz
 
 Other logical types (uuid, time-…, duration) are ignored: the value has the underlying type. A union
-of several types, a recursive record, and a decimal of more than 38 digits have no type.
+of several types, a recursive record, and a decimal of more than 38 digits have no Spark type.
 """
 
 from typing import Any, Final
@@ -48,7 +48,7 @@ _LOGICAL: Final = {
 
 
 def without_other_logical_types(schema: Any) -> Any:
-    """Return a schema (parsed JSON) without the logical types that are passed over."""
+    """Return a schema (parsed JSON) without the logical types that are ignored."""
     if isinstance(schema, list):
         return [without_other_logical_types(one) for one in schema]
     if not isinstance(schema, dict):

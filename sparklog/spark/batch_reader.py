@@ -21,7 +21,7 @@ class BatchReader(DataSourceReader):
         self._task = ReadTask(files, options)
 
     def partitions(self) -> list[InputPartition]:
-        """Return a partition a range."""
+        """Return an input partition for each range."""
         catalog = Catalog(self._files)
         ranges = plan_read(catalog, self._options)
         isolation, fails = self._options["isolation.level"], self._options["failOnDataLoss"]

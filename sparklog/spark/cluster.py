@@ -26,9 +26,9 @@ from sparklog.spark.write_task import (
 
 
 def clustered(df: DataFrame, task: WriteTask) -> DataFrame:
-    """Return the rows with `partition` filled in, shuffled so that each is in one task.
+    """Return the rows with `partition` filled in, shuffled so that each partition is in one task.
 
-    Rows that bring their own offsets name their partitions, and are put into order again.
+    Rows with a column `offset` name their partitions; they are sorted by offset after the shuffle.
     """
     by = ["partition"] if task.topic is not None else ["topic", "partition"]
     if "offset" in df.columns:
@@ -43,7 +43,7 @@ def clustered(df: DataFrame, task: WriteTask) -> DataFrame:
 class AssignTask:
     """The function of `mapInArrow` that chooses the partition of every row.
 
-    An invalid batch passes unchanged: the writer meets it again, and raises the error.
+    An invalid batch passes without a choice: the writer finds the error again, and reports it.
 
     The partition of a row depends on the row alone. Spark may repeat a task when tasks after the
     shuffle are done already, and an earlier shuffle may then deliver the same rows in another

@@ -50,7 +50,7 @@ class PlanTask(Generic[Plan]):
     make: "Callable[[Catalog, Mapping[str, Any]], Plan]"
 
     def __call__(self, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        """Yield one row: the pickled plan, or the pickled error of `make`; and its warnings."""
+        """Yield one row: the plan or the error of `make`, and its warnings' texts, pickled."""
         import pyarrow as pa
 
         from sparklog.record.arrays import binary_of

@@ -51,8 +51,8 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
     tasks see a later erasure or compaction, or none does.
 
     Raises InvalidOptionError, UnknownTopicError, OffsetOutOfRangeError, and UsageError when the
-    session's workers cannot run it. What goes wrong while it runs is raised by Spark
-    (PythonException), whose last line is the error of sparklog.errors.
+    session's workers cannot run it. For an error while it runs Spark raises a PythonException,
+    whose last line is the error of sparklog.errors.
     """
     given = without_connector_options(options, client_options=(ISOLATION_LEVEL,))
     parsed, storage = parse_options((*CONSUME_OPTIONS, *HISTORY_OPTIONS), given)

@@ -54,18 +54,18 @@ LOADED: Final = {
         "sparklog.spark.stream_reader",
     ),
 }
-"""What is loaded besides the module that the workers run, by its name."""
+"""By the name of the module that the workers run: the modules that are loaded with it."""
 
 run_task = pyspark.daemon.worker
 
 
 def load(worker_module: str, further: Sequence[str] = ()) -> None:
-    """Import the module that the workers run, what LOADED says, and those of `further` found."""
+    """Import a worker's module of LOADED with its modules, and those of `further` that exist."""
     if worker_module in LOADED:
         for name in (worker_module, *LOADED[worker_module]):
             import_module(name)
     if LOADED.get(worker_module) == _COMMITS:
-        import_module("sparklog.metadata.entry").engine()  # searches the path for the release
+        import_module("sparklog.metadata.entry").engine()  # caches the release, which is searched
     for name in further:
         with suppress(ImportError):
             import_module(name)
@@ -74,8 +74,8 @@ def load(worker_module: str, further: Sequence[str] = ()) -> None:
 def forget_archives() -> None:
     """Forget the finders of zip archives, which the next import from one makes again.
 
-    The first task of each worker makes all finders read their archives again, and there is one of
-    pyspark.zip for each package of PySpark: 0.1 s of CPU.
+    The first task of each worker makes all finders read their archives again. For pyspark.zip there
+    is a finder for each package of PySpark, which takes 0.1 s of CPU.
     """
     for path, finder in list(sys.path_importer_cache.items()):
         if isinstance(finder, zipimporter):

@@ -26,10 +26,10 @@ from sparklog.spark.table_options import (
 
 
 class SparklogDataSource(DataSource):
-    """Topics of a log dir, which is the path; options as Spark's Kafka source and sink have them.
+    """Topics of a log dir; the path is the log dir. Options are those of Spark's Kafka connector.
 
-    Name: `sparklog`. Options: sparklog.config.options.SOURCE_OPTIONS, and storage.<NAME>. Those of
-    the connector that mean nothing without brokers are ignored, with a warning.
+    Name: `sparklog`. Options: sparklog.config.options.SOURCE_OPTIONS, and storage.<NAME>. Options
+    of the connector that mean nothing without brokers are ignored, with a warning.
 
         spark.read.format("sparklog").option("subscribe", "flights").load(log_dir)
         df.write.format("sparklog").option("topic", "flights").mode("append").save(log_dir)
@@ -44,7 +44,7 @@ class SparklogDataSource(DataSource):
         require_pyarrow()
         self._given = without_sparks_own(options)
         self._is_new_table = is_new_table(options)
-        Access(self._given)  # a wrong option is told where it is given
+        Access(self._given)  # refuses a wrong option in the call that gives it
 
     def schema(self) -> StructType:
         """Return the Kafka source's columns, or those that the option `columns` names."""
@@ -70,7 +70,7 @@ class SparklogDataSource(DataSource):
         return self._reading(schema).stream_reader(plain(schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Return a writer of a micro-batch's rows, or of its commit."""
+        """Return a writer of micro-batches."""
         if overwrite:
             raise InvalidOptionError(
                 "a log is only appended to: output mode complete is not allowed, use append",
@@ -79,15 +79,15 @@ class SparklogDataSource(DataSource):
         return self._writing(schema).stream_writer(plain(schema))
 
     def _reading(self, schema: StructType) -> Access:
-        """Return the parsed options of a reader; without a log dir those of the SQL table."""
+        """Return the parsed options of a reader; if they have no log dir, also the SQL table's."""
         if PATH in self._given:
             return Access(self._given)
         return Access({**options_of(schema), **self._given})
 
     def _writing(self, schema: StructType) -> Access:
-        """Return the parsed options of a writer; without any those of the SQL table, if it is one.
+        """Return the parsed options of a writer; for INSERT INTO, those of the SQL table.
 
-        INSERT INTO gives no option and all columns of the table, in their order.
+        INSERT INTO gives no option, and all columns of the table in their order.
         """
         if self._given:
             return Access(self._given)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SCHEMA_ID: Final = "_schema_id"
 ERROR: Final = "_error"
 UNKNOWN_ID: Final = "unknown schema id"
-"""How the error of a value begins whose schema the registry did not name."""
+"""The beginning of a value's error if the subject has no schema of its id."""
 
 
 def decode(
@@ -54,7 +54,8 @@ def decode(
     Observation for a batch, a name for a stream, whose progress has them in `observedMetrics`.
 
     Raises SchemaError for a column that is missing or of another type, and for a schema that Spark
-    has no type for; UsageError for a subject without a schema, and for a stream without a schema.
+    has no type for; UsageError for a stream without a schema, for a registry without a subject (and
+    a subject without a registry), and for a subject that has no schema.
     """
     _check_columns(df, column, into, is_avro=registry is not None)
     if registry is None:

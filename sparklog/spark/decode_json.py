@@ -12,11 +12,11 @@ from sparklog.spark.decode import ERROR, SCHEMA_ID
 
 SAMPLE_ROWS: Final = 1000
 _SHOWN: Final = 100
-"""How much of a broken value its error shows."""
+"""The error of a broken value shows so many of its characters."""
 _HEADER_BYTES: Final = 5
 _PARSED: Final = "_sparklog_parsed"
 _BROKEN: Final = "_sparklog_broken"
-"""The field in which from_json keeps the text of what does not match the schema."""
+"""The field in which from_json keeps the text of a value that does not match the schema."""
 
 
 def json_decoded(
@@ -31,7 +31,7 @@ def json_decoded(
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
     parsed = F.col(_PARSED)
     is_null_in_json = F.trim(text) == "null"
-    # Spark takes the first of an array for the struct that it expects.
+    # Where a struct is expected and an array comes, from_json takes the array's first element.
     is_bad = parsed.isNull() | parsed[_BROKEN].isNotNull() | F.ltrim(text).startswith("[")
     error = F.concat(F.lit("no JSON of the schema: "), F.substring(text, 1, _SHOWN))
     row = F.struct(*[parsed[field.name].alias(field.name) for field in fields])

@@ -15,7 +15,7 @@ from sparklog.errors import SparklogError
 
 
 class FirstErrorParam(AccumulatorParam[SparklogError | None]):
-    """Keeps the first error added. In the driver it calls `noticed` then; copies do not."""
+    """Keeps the first error added. In the driver it then calls `noticed`, in tasks it does not."""
 
     def __init__(self, noticed: Callable[[], Any] = lambda: None) -> None:
         self._noticed = noticed

@@ -93,7 +93,7 @@ class GroupCommits:
                     self._commit(position)
             except SparklogError as error:
                 log.warning("group %s: offsets were not committed: %s", self._group_id, error)
-            except Exception:  # the thread goes on, whatever it is
+            except Exception:  # the thread goes on after any error
                 log.exception("group %s: offsets were not committed", self._group_id)
             with self._changed:
                 self._is_done = self._wanted is position

@@ -36,7 +36,7 @@ from sparklog.table.snapshot import Snapshot
 from sparklog.table.stitch import Span, stitch
 
 FILES_MAX: Final = 32
-"""Of up to so many files Spark gets the paths: Delta takes longer to plan a read than Spark to open
+"""Spark gets the paths of up to so many files: Delta takes longer to plan a read than Spark to open
 them. For more paths Spark starts a job (parallelPartitionDiscovery.threshold is 32)."""
 TASK_BYTES: Final = 1024 * 1024
 """Neighbouring small ranges share a task up to about so many bytes of the log, because to start a
@@ -44,8 +44,8 @@ task takes longer than to read them."""
 _NO_GLOB: Final = re.compile(r"[^{}\[\]*?\\]*")
 """A path that Spark does not take for a pattern."""
 GROUPS_MAX: Final = 64
-"""With more different spans the filter looks bounds up in arrays: Spark does not compile a longer
-condition."""
+"""Partitions with equal spans form a group. If there are more groups, the filter looks bounds up in
+arrays, because Spark does not compile a longer condition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,9 @@ class HistoryPlan:
 
 
 def plan_auto(catalog: Catalog, options: Mapping[str, Any]) -> HistoryPlan:
-    """Return from where to read the ranges of `plan_read`. Raises as `plan_read`.
+    """Return which parts of the ranges come from the log, and which from tables.
+
+    The ranges are those of `plan_read`; raises as `plan_read`.
 
     A table with foreign changes, or one that `erase` is changing, is not read, with a warning.
     """
@@ -183,7 +185,7 @@ def _sound_table(catalog: Catalog, topic: TopicDescription) -> TablePart | None:
 def _is_of_log(
     catalog: Catalog, topic: TopicDescription, table: TablePart, image: TopicImage
 ) -> bool:
-    """Whether the table has no records but the log's; warns if it has."""
+    """Whether the table has only records of the log; warns if it has others."""
     try:
         check_of_log(topic, table.marks, image, catalog.log.last_versions())
     except UsageError as error:

@@ -32,7 +32,7 @@ from sparklog.table.of_topic import check_copy, delta_log, table_directory
 
 HANDOVER: Final = "handover"
 Write = Callable[[DataFrame], DataStreamWriter]
-"""Says how a stream is written; checkpoint and start are not its part."""
+"""Returns a stream's writer; the caller sets its checkpoint and starts it."""
 
 
 class HistoryStream:
@@ -77,7 +77,7 @@ class HistoryStream:
         return self._write(log).option("checkpointLocation", f"{self._kept.uri}/log").start()
 
     def _hand_over(self) -> Mapping[str, Any]:
-        """Write the table, and note where the log begins."""
+        """Run the first query; store and return the offsets at which the second one begins."""
         topic = self._topic
         table = delta_log(self._catalog.files, topic, self._catalog.clock)
         snapshot = table.snapshot()
@@ -86,7 +86,7 @@ class HistoryStream:
         check_copy(self._catalog, topic, snapshot)
         self._write_table()
         version = _version_read(self._kept)
-        # A table without a file gives no batch: all that it says are marks.
+        # A table without files gives no batch; only its marks count.
         read = snapshot if version is None else table.snapshot(version)
         check_copy(self._catalog, topic, read)
         marks = read.marks(topic.topic_id).partitions
@@ -112,7 +112,7 @@ class HistoryStream:
 
 
 def _handed_over(kept: Files, topic: TopicDescription) -> Mapping[str, Any] | None:
-    """Return where the log begins; None before the first query has ended."""
+    """Return the offsets at which the second query begins; None before the first one has ended."""
     try:
         told = json.loads(bytes(kept.read(HANDOVER)))
     except MissingFileError:

@@ -85,7 +85,10 @@ def _share(limit: int, size: int, total: int) -> int:
 
 
 def milliseconds(text: str) -> int:
-    """Return the milliseconds of a time such as 15m or 90s (JavaUtils.timeStringAsMs)."""
+    """Return the milliseconds of a time such as 15m or 90s (JavaUtils.timeStringAsMs).
+
+    Raises InvalidOptionError.
+    """
     match = re.fullmatch(DURATION, text)
     if match is None:
         raise InvalidOptionError(f"{text!r} is no time such as 90s or 15m")

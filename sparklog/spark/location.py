@@ -23,7 +23,7 @@ def spark_location(files: Files, directory: str) -> str:
     if account is None:
         raise UsageError(
             f"Spark reads {files.uri} as abfss://container@account.dfs.core.windows.net: give the "
-            f"log dir so, or the setting storage.AZURE_STORAGE_ACCOUNT_NAME"
+            f"log dir in this form, or the setting storage.AZURE_STORAGE_ACCOUNT_NAME"
         )
     container, _, prefix = rest.partition("/")
     below = f"{prefix}/{directory}" if prefix else directory

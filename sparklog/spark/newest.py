@@ -10,7 +10,7 @@ from sparklog.model import READ_COMMITTED
 from sparklog.spark.consume import consume
 
 KEY = ("partition", "key")
-"""Keys of two partitions are two: producers may place a key by hand, and topics get partitions."""
+"""A key in two partitions counts twice: a producer may choose partitions, a topic may get more."""
 
 
 def latest(

@@ -65,7 +65,8 @@ def plan_pinned(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]
 def with_pins(catalog: Catalog, ranges: Sequence[ReadRange]) -> list[ReadRange]:
     """Return ranges with the segments that they have now.
 
-    What is gone by now, a topic or offsets, has no pin: the tasks tell.
+    A range whose topic is gone gets no pin, and offsets that are gone are in no pin: the tasks
+    report both.
     """
     image = catalog.log.image({one.topic_id for one in ranges})
     return [replace(one, pin=_pin(image.topic(one.topic_id), one)) for one in ranges]
@@ -97,7 +98,7 @@ def as_of(catalog: Catalog, options: Mapping[str, Any]) -> Catalog:
     """Return the topics as of the commit that versionAsOf or timestampAsOf asks for.
 
     Raises InvalidOptionError for both, or for a text that is no time; VersionOutOfRangeError for a
-    commit that is not known (any more).
+    commit that the history does not have (any more).
     """
     version, text = options["versionAsOf"], options["timestampAsOf"]
     if version is None and text is None:
@@ -119,7 +120,7 @@ def as_of(catalog: Catalog, options: Mapping[str, Any]) -> Catalog:
 def plan_start(catalog: Catalog, options: Mapping[str, Any]) -> dict[TopicPartition, int]:
     """Return where a stream begins in each partition that exists now.
 
-    `options` are parsed ones of CONSUME_OPTIONS. Raises what `plan_read` raises.
+    `options` are parsed CONSUME_OPTIONS. Raises what `plan_read` raises.
     """
     if as_of(catalog, options) is not catalog:
         raise InvalidOptionError("versionAsOf and timestampAsOf are for batches, not for streams")
@@ -142,7 +143,7 @@ def _stream_start(
 
 
 def readers_of(catalog: Catalog, wanted: Selected) -> dict[str, TopicReader]:
-    """Return a reader of each topic, by name: all of one image, a consistent cut over topics."""
+    """Return a reader of each topic, by name; all of them read the same version of the log dir."""
     topics = {topic.name: topic for topic in wanted.values()}
     image = catalog.image(*topics.values())
     return {

@@ -2,16 +2,16 @@
 
     {"flights": {"0": 23, "1": 17}, "@sparklog": {"ids": {"flights": "…22 characters…"}}}
 
-Offsets are the connector's: of the next record to read. Beside them, under a name that no topic can
-have, stands what offsets alone cannot tell:
+Offsets are the connector's: of the next record to read. `@sparklog`, a name that no topic can have,
+holds what offsets alone do not tell:
 
     ids      the topic's id, for a topic may be deleted and created again under its name
     start    offsets where the stream began; in the end of its first micro-batch only
     cluster  the log dir's cluster id, for a restored log dir gives its offsets a second time
 
-Spark does not keep a stream's initial offset. A micro-batch whose start has no ids is the first, so
-wherever it is run again, it takes its start from its end. Spark compares offsets as text: names and
-partitions are in order.
+Spark does not keep a stream's initial offset. A micro-batch whose start has no ids is the first
+one: it begins at the `start` that its end has, also when it runs again. Spark compares offsets as
+text, so names and partitions are sorted.
 """
 
 from collections.abc import Mapping
@@ -71,7 +71,7 @@ class Position:
 
     @classmethod
     def of_json(cls, json: Json) -> "Position":
-        """Return the position of such a text. Raises UsageError if it is none of sparklog's."""
+        """Return the position that `to_json` gave. Raises UsageError for any other JSON."""
         try:
             ours = json.get(OURS)
             offsets = _offsets({name: value for name, value in json.items() if name != OURS})

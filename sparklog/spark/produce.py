@@ -26,21 +26,21 @@ def produce(
 ) -> ProduceResult:
     """Write a DataFrame's rows as records; return the offset range of each partition.
 
-    Columns are those of Spark's Kafka sink, `timestamp` and `offset` (see sparklog.spark.schema).
+    Columns are those of Spark's Kafka sink, and `timestamp` and `offset` (sparklog.spark.schema).
     Options are Kafka's (sparklog.config.options): `compression.type`, `batch.size`, `partitioner`,
     `segment.bytes`, `flush`, `clustered`, `allowOffsetGaps`, `txnAppId` with `txnVersion`,
     `storage.<NAME>`; the names may begin with `kafka.`, as for the connector.
 
     With a column `offset` records keep their offsets, if these continue the log: in each partition
-    the log end offset and those behind it, in the order of the rows of each task. Otherwise, also
-    when another producer has written meanwhile, UnexpectedAppendOffsetError names the place, and
-    nothing is written.
+    they begin at the log end offset, rise in the order of each task's rows, and leave no gap
+    (unless allowOffsetGaps). Otherwise, also when another producer has written meanwhile,
+    UnexpectedAppendOffsetError names the place, and nothing is written.
 
     All partitions of all topics become visible in one commit, and with txnAppId and txnVersion only
-    once. Raises the errors of sparklog.errors, also those of tasks; nothing is visible then, but
-    for CommitOutcomeUnknownError. An error about a row says which row of which Spark partition
-    (`spark_partition_id`; of the shuffled rows where `clustered`) its row 0 is. What the DataFrame
-    itself raises is Spark's.
+    once. Raises the errors of sparklog.errors, also those of tasks; then nothing is visible, except
+    perhaps after CommitOutcomeUnknownError. An error about a row gives the row's number in a batch,
+    and the place of the batch's row 0: its number in a Spark partition (`spark_partition_id`; if
+    `clustered`, after the shuffle). An error of the DataFrame itself is Spark's.
     """
     from sparklog.metadata.catalog import Catalog
     from sparklog.spark.write_job import WriteJob

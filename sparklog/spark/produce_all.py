@@ -39,14 +39,14 @@ def produce_all(
     """Write a DataFrame to each topic, and commit offsets of groups, all in one commit.
 
     `frames` are {topic: DataFrame}; a column `topic` has no effect. `offsets` are {group: offsets},
-    those of `ends` or any {topic: {partition: N}} of the next record to read. Columns, options, and
-    the answer are those of `produce`, but for the option `topic`. With txnAppId and txnVersion the
-    write lands once, offsets too; a replay computes no rows and gets the first answer.
+    those of `ends` or any {topic: {partition: N}} of the next record to read. Columns, options
+    (without `topic`) and the answer are those of `produce`. With txnAppId and txnVersion the write
+    lands once, offsets too; a replay computes no rows and gets the first answer.
 
     Raises as `produce`, InvalidOptionError for a txnVersion that has landed in other topics than
     these, GroupNotEmptyError (a group has members at a gateway: only they commit its offsets),
-    InvalidGroupIdError, OffsetOutOfRangeError. Nothing of any topic or group is visible then, but
-    for CommitOutcomeUnknownError.
+    InvalidGroupIdError, OffsetOutOfRangeError. Then nothing of any topic or group is visible,
+    except perhaps after CommitOutcomeUnknownError.
     """
     from sparklog.metadata.catalog import Catalog
     from sparklog.spark.write_job import WriteJob

@@ -21,5 +21,5 @@ class ProduceResult:
 
     @property
     def count(self) -> int:
-        """How many offsets were taken: one a record, and those left out by allowOffsetGaps."""
+        """The number of offsets taken: one for each record, and those in gaps (allowOffsetGaps)."""
         return sum(got.span for got in self.ranges.values())

@@ -76,7 +76,10 @@ class ReadTask:
     def _found_again(
         self, wanted: ReadRange, slices: list[Slice], error: MissingFileError
     ) -> list[Slice]:
-        """Return where the rest is now: files are merged, compacted and expired meanwhile."""
+        """Return the slices that hold the rest now: a job may have replaced or removed segments.
+
+        Raises MissingFileError if they are the same slices, so that a file is lost.
+        """
         found = self.finder().slices(replace(wanted, pin=None))
         if found == slices:
             raise MissingFileError(

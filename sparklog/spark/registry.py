@@ -33,8 +33,8 @@ def resolved(
 ) -> AvroSchemas:
     """Fetch every version of a subject; `reader` is Avro's JSON, None for the newest version.
 
-    Raises UsageError when the extra is missing, when the registry refuses, and for schemas that are
-    not Avro's.
+    Raises UsageError when the extra is missing, when the registry refuses, and for schemas of
+    another type than Avro; SchemaError for a text that is no Avro schema.
     """
     try:
         from confluent_kafka.schema_registry import SchemaRegistryClient

@@ -13,7 +13,7 @@ from sparklog.spark.offsets import parse_assign
 _SELECTORS = ("assign", "subscribe", "subscribePattern")
 
 Selected = dict[TopicPartition, TopicDescription]
-"""Partitions, and the topic that each is of now."""
+"""Partitions, each with its topic as it is now."""
 
 
 def selected(catalog: Catalog, options: Mapping[str, Any], *, must_exist: bool = True) -> Selected:
@@ -32,7 +32,8 @@ def selected(catalog: Catalog, options: Mapping[str, Any], *, must_exist: bool =
         found = [topics.get(name) or catalog.topic(name) for name in there]
     else:
         pattern = _pattern(options["subscribePattern"])
-        # As the connector's AdminClient lists them; else a stream with a group would read itself.
+        # As in the connector, a pattern never matches internal topics; otherwise a stream with a
+        # group would read its own commits of offsets.
         names = [name for name in topics if name not in INTERNAL_TOPICS and pattern.search(name)]
         found = [topics[name] for name in names]
     return {

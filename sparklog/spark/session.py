@@ -34,8 +34,8 @@ def session(app_name: str = "sparklog", **conf: Any) -> SparkSession:
     Workers use this interpreter: another one may lack sparklog, pyarrow or the right version of
     Python, which Spark reports as "Python worker exited unexpectedly". Without a master given here
     or by spark-submit, Spark runs on all cores of this machine. With a local master it forks its
-    workers from a daemon that has loaded what they need (sparklog.spark.daemon), those of data
-    sources too (sparklog.spark.source_python), and talks to them through Unix domain sockets
+    workers, also those of data sources (sparklog.spark.source_python), from a daemon that has
+    loaded their modules (sparklog.spark.daemon), and talks to them through Unix domain sockets
     (`socket_settings`).
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -45,7 +45,7 @@ def session(app_name: str = "sparklog", **conf: Any) -> SparkSession:
         settings["spark.master"] = os.environ.get("SPARK_MASTER", "local[*]")
     is_local = settings.get("spark.master", "").startswith("local")
     if is_local:
-        # Elsewhere sparklog may come to the workers with the job, which is after the daemon starts.
+        # On a cluster sparklog may reach the workers with the job, after their daemon has started.
         settings = {"spark.python.daemon.module": DAEMON, **socket_settings(), **settings}
     for key, value in settings.items():
         builder = builder.config(key, str(value))

@@ -1,9 +1,9 @@
 """The Python that Spark runs for data sources that it finds by itself, as `format("sparklog")`.
 
-Spark plans and commits for such a source in Python processes of their own. It forks them from
-daemons as it does tasks, but it takes PySpark's daemon whatever `spark.python.daemon.module` says.
-Only the interpreter may be another one: the JVM reads its path from the environment when it starts.
-So a script stands for the interpreter, and starts sparklog.spark.daemon in place of PySpark's.
+Spark plans and commits for such a source in separate Python processes. It forks them from daemons
+as it forks tasks, but from PySpark's daemon, whatever `spark.python.daemon.module` says. Only the
+interpreter can be chosen: the JVM reads its path from the environment when it starts. So a script
+stands for the interpreter, and starts sparklog.spark.daemon in place of PySpark's.
 """
 
 import os
@@ -15,7 +15,7 @@ from functools import cache
 from typing import Final
 
 VARIABLE: Final = "PYSPARK_DRIVER_PYTHON"
-"""The interpreter of found data sources; those that a program registers have its workers'."""
+"""The interpreter of the sources that Spark finds; a registered source runs with the workers'."""
 
 _SCRIPT: Final = """#!/bin/sh
 # Spark's Python for data sources, with sparklog's daemon of Python workers.
@@ -25,15 +25,16 @@ case "$1 $2" in
 esac
 exec {python} "$@"
 """
-# PySpark returns what a task of a data source wrote as pyarrow.array([...]), which imports pandas.
+# The daemon of tasks also loads pandas: at the end of a data source's write PySpark calls
+# pyarrow.array([...]), which imports it.
 
 
 @contextmanager
 def sources_python(python: str, directory: str) -> Iterator[None]:
     """While the block starts a JVM, let it run a script in `directory` for data sources.
 
-    The script runs `python`, and stays. A value that the user has given stays too, and nothing is
-    done where scripts may not be run.
+    The script runs `python`; it stays after the block. Nothing is done if the user has set the
+    variable, or if no file in `directory` may be executed.
     """
     script = "" if VARIABLE in os.environ else _script(python, directory)
     if not os.access(script, os.X_OK):

@@ -25,7 +25,7 @@ def split_ranges(
     if min_partitions is None or len(pieces) >= min_partitions or not pieces:
         return pieces
     total = sum(one.size for one in pieces)
-    # The connector leaves whole every piece of a partition of which any piece wants to stay whole.
+    # As in the connector: if one piece of a partition stays whole, all its pieces do.
     whole = {_place(one) for one in pieces if _share(one.size, total, min_partitions) == 1}
     split = [one for one in pieces if _place(one) not in whole]
     split_total = sum(one.size for one in split)

@@ -78,7 +78,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return a limit when options set one, so that Trigger.Once can be told from no limit."""
+        """Return the limit that options set; with one, ReadAllAvailable means Trigger.Once."""
         if self._limits.max_offsets is not None:
             return ReadMaxRows(self._limits.max_offsets)
         if self._limits.min_offsets is not None:
@@ -125,7 +125,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> Json | None:
         """Return the ends that were seen last, for the query's progress to show the lag.
 
-        Where a stream waits at an open transaction this says so (`sparklog.spark.waiting`).
+        If the stream waits at an open transaction, they name it (`sparklog.spark.waiting`).
         """
         if self._newest is None:
             return None

@@ -33,7 +33,7 @@ _SPARKS_OWN: Final = frozenset(
         *("checkpointlocation", "queryname"),
     }
 )
-"""What Spark's catalog adds to a table's options, and what Spark itself reads of a stream's."""
+"""Keys that Spark's catalog adds to a table's options, and options of a stream for Spark itself."""
 
 
 def is_new_table(options: Mapping[str, str]) -> bool:
@@ -60,8 +60,8 @@ def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
         if name.startswith(STORAGE_PREFIX):
             raise InvalidOptionError(
                 f"option {name} is not allowed in a table: it would stand in the catalog, and in "
-                f"the schema of whatever is derived from the table; set it in the environment of "
-                f"the driver and of the executors",
+                f"the schema of all DataFrames that are derived from the table; set it in the "
+                f"environment of the driver and of the executors",
                 option=name,
             )
     metadata = {OPTIONS: json.dumps(dict(options))}

@@ -19,8 +19,8 @@ def create_table(
     """Put the table of a topic into Spark's catalog, as `name`, to be read in SQL.
 
     Dropping it there leaves its files alone. `options` are storage settings. Raises UsageError for
-    a session without delta-spark, for a topic without a table, and for what is no name;
-    UnknownTopicError; and what Spark raises, such as for a name that is taken.
+    a session without delta-spark, for a topic without a table, and for a `name` that is not one of
+    a table; UnknownTopicError; and Spark's errors, for example for a name that is taken.
     """
     from sparklog.metadata.catalog import Catalog
     from sparklog.spark.history import require_delta
@@ -62,12 +62,12 @@ def stream_history(
 ) -> StreamingQuery:
     """Write a topic's table and then its log; return the running query over the log.
 
-    `write` is called for each of the two streams and says how it is written; they have the columns
-    of the Kafka source, and `headers`. It may set a trigger for the log's: the table's ends by
-    itself, and is waited for. `options` are those of a streaming read of the log, and storage
-    settings. `checkpoint` is a directory that the driver and Spark know by one name. Killed at any
-    point and called again, no row comes twice and none is missing. The table's part is as a
-    committed reader sees the log.
+    `write` is called for each of the two streams, and returns its writer. The streams have the
+    columns of the Kafka source, and `headers`. `write` may set a trigger for the stream of the log;
+    the stream of the table ends by itself, and this call waits for it. `options` are those of a
+    streaming read of the log, and storage settings. `checkpoint` is a directory that the driver and
+    Spark know by the same name. If the program is killed at any point and calls again, no row comes
+    twice and none is missing. The table has the records that a read_committed reader sees.
 
     Raises UsageError for a session without delta-spark, and for a topic without a table or with
     one that is no copy of its log; StreamingQueryException when the first query fails.

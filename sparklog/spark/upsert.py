@@ -3,8 +3,8 @@
 micro-batch     reduced to its newest records, tombstones too
 MERGE           a greater offset wins; a tombstone deletes; a tombstone of no row is nothing
 txn             the query's id and the batch's are Delta's txnAppId and txnVersion, in the same
-commit: a batch that Spark runs again changes nothing, also when somebody has
-deleted rows since
+                commit: a batch that Spark runs again changes nothing, also when somebody has
+                deleted rows since
 """
 
 from os import PathLike, fspath
@@ -36,11 +36,11 @@ def upsert_table(
     table: str,
     **options: Any,
 ) -> DataStreamWriter:
-    """Return the stream that keeps `table`; its `trigger`, `option` and `start` are the caller's.
+    """Return the writer of the stream that keeps `table`; the caller configures and starts it.
 
     `table` is a name in Spark's catalog, or delta.`path`. It is made when it is not there, with the
-    columns of a topic's table, change data feed and deletion vectors. It then has what `latest` has
-    of the records that the stream has read: the newest record of each (partition, key), without
+    columns of a topic's table, change data feed and deletion vectors. It holds the rows of `latest`
+    over the records that the stream has read: the newest record of each (partition, key), without
     tombstones and records without a key. The stream begins at the log start, unless
     `startingOffsets` says otherwise, and is read_committed; `options` are those of a streaming
     read. The writer must be given a `checkpointLocation`; a table belongs to one checkpoint.

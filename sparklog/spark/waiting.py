@@ -1,7 +1,7 @@
-"""What a stream of committed records waits for: its progress shows it, and its timeout ends it.
+"""The open transactions for which a stream waits: the progress shows them, a timeout ends them.
 
-The Python data source has no metrics; what it reports as the latest offset is any JSON. Beside the
-topics stands WAITING where a transaction is open: no topic has a name with a `$`.
+A Python data source has no metrics, but it may report any JSON as the latest offset. If a
+transaction is open, this JSON has a member WAITING beside the topics; no topic's name has a `$`.
 
     {"t": {"0": 5}, "$waiting": {"t-0": {"last_stable_offset": 5, "log_end_offset": 13,
         "transactional_id": "etl-1", "producer_id": 7, "open_for_s": 12}}}
@@ -31,7 +31,7 @@ Held = Mapping[TopicPartition, TopicReader]
 def held_back(
     places: Iterable[TopicPartition], readers: Mapping[str, TopicReader], isolation: str
 ) -> Held:
-    """Return the partitions that readers of an isolation level see a part of."""
+    """Return the partitions whose end, for this isolation level, is before the log end."""
     found = {}
     for place in places:
         log = readers[place.topic].partition(place.partition)
@@ -53,9 +53,9 @@ class Waiting:
         self._held: Held = {}
 
     def look(self, held: Held) -> None:
-        """Take note of what is held back; abort what has been open for longer than it may.
+        """Remember the partitions that are held back; abort their transactions that timed out.
 
-        Where the log dir cannot be written to, or another one is faster, the stream goes on
+        If the log dir cannot be written to, or another process is faster, the stream goes on
         waiting.
         """
         self._held = held
@@ -74,7 +74,7 @@ class Waiting:
                 log.warning("transactional id %s: it was not aborted: %s", name, error)
 
     def told(self) -> dict[str, Any]:
-        """Return what is reported of partitions that are held back; nothing where none is."""
+        """Return {WAITING: an object for each partition that is held back}; {} if there is none."""
         ids, now_ms = self._catalog.image().transactional_ids, self._clock.now_ms()
         found = {
             str(place): _told(reader, place.partition, ids, now_ms)

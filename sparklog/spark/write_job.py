@@ -23,7 +23,7 @@ from sparklog.spark.write_task import TopicSegments, WriteTask
 from sparklog.storage.files import Files
 
 FILES_MAX: Final = 1000
-"""Above this many files rows are better clustered by partition before they are written."""
+"""If a write would make more files, its rows should be clustered by partition first."""
 
 TaskSegments = tuple[int, Mapping[str, TopicSegments]]
 """A task's number, and the segments that it wrote by topic."""
@@ -67,12 +67,12 @@ class WriteJob:
         return cls(catalog.files, plans, topic, seed, given["txnAppId"], given["txnVersion"])
 
     def catalog(self) -> Catalog:
-        """Return the topics of the log dir, for a commit in another process than planned it."""
+        """Return a catalog of the log dir, for a commit in another process than the plan."""
         flush = all(plan.options.flush for plan in self.plans.values())
         return Catalog(self.files, flush=flush)
 
     def task(self) -> WriteTask:
-        """Return what each task runs."""
+        """Return the function that each task runs."""
         return WriteTask(self.files, self.plans, self.topic, seed=self.seed)
 
     def is_committed(self, catalog: Catalog) -> bool:
@@ -97,7 +97,7 @@ class WriteJob:
 
         Segments get offsets in (task, file) order, or have their own. The log's history shows
         `operation` and `parameters`, by default the application and its version. Raises what
-        `commit_write` raises; nothing of any topic is visible then, but for
+        `commit_write` raises; then nothing of any topic is visible, except perhaps after
         CommitOutcomeUnknownError.
         """
         written = list(written)
@@ -115,14 +115,14 @@ class WriteJob:
         return result_of(zip(sorted(self.plans), landed, strict=True))
 
     def write(self, name: str, written: Collection[TaskSegments]) -> Write:
-        """Return what is committed to one topic."""
+        """Return one topic's part of the commit."""
         parts = [(task, of_topic[name]) for task, of_topic in written if name in of_topic]
         plan = _one_plan([part.plan for _, part in parts]) or self.plans[name]
         pending = in_order((task, part.entries) for task, part in parts)
         return write_of(plan, pending, app_id=self.app_id, version=self.version)
 
     def told(self) -> dict[str, str]:
-        """Return what the log's history shows of a write that lands once."""
+        """Return the parameters that the log's history shows; {} for a write without `app_id`."""
         if self.app_id is None:
             return {}
         return {"txnAppId": self.app_id, "txnVersion": str(self.version)}

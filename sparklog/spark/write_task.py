@@ -2,8 +2,8 @@
 
 A task returns one row: its number, and either the segments it wrote or the error of an invalid row.
 It returns an error instead of raising it, because Spark would try the same rows again in vain, and
-would wrap the error in pages of traceback. A retriable one (of the storage) is raised as long as
-Spark has tries left, perhaps on another machine.
+would wrap the error in pages of traceback. A retriable error (of the storage) is raised while Spark
+has tries left: the next try may run on another machine.
 """
 
 import pickle
@@ -43,7 +43,7 @@ class TopicSegments(NamedTuple):
 
 
 TaskResult = dict[str, TopicSegments] | SparklogError
-"""Segments by topic, or what was wrong."""
+"""Segments by topic, or the error of the task."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class WriteTask:
         return self.seed + number
 
     def _feed_bytes(self) -> int:
-        """Return how much to encode at once so that every partition gets some full batches."""
+        """Return how many bytes to encode at once: every partition shall get some full batches."""
         widest = max(
             (plan.topic.num_partitions * plan.options.batch_size for plan in self.plans.values()),
             default=0,
@@ -133,7 +133,7 @@ class WriteTask:
 
 
 def _place(first: int, topic: str | None) -> str:
-    """Where a batch begins; `topic` is that of its rows when those of others are left out."""
+    """Return the place of a batch's row 0; `topic` is given if the rows of others are left out."""
     those = "" if topic is None else f", those of topic {topic!r} alone"
     return f"row {first} of Spark partition {task_number()}{those}"
 

@@ -1,7 +1,7 @@
 """The writers of the data source: rows to segment files in the tasks, one commit in the driver.
 
-A stream's micro-batch is committed once for its (query id, batch id), whatever is killed and run
-again: the transaction rides in the same commit as the segments.
+A stream's micro-batch is committed once, although processes are killed and tasks run again: its
+query id and batch id are in the same commit as its segments.
 
 `abort` deletes nothing, because Spark also calls it after a commit that may have landed. Vacuum
 deletes files that no row names.
@@ -49,7 +49,7 @@ class RowWriter:
         self._is_done = is_done
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
-        """Write rows to segment files. Raises the errors of sparklog.errors; other columns go."""
+        """Write the rows' columns of the job to segment files. Raises errors of sparklog.errors."""
         rows = () if self._is_done else (batch.select(self._columns) for batch in batches)
         result = self.job.task().write(iter(rows))
         if isinstance(result, SparklogError):
@@ -63,7 +63,7 @@ class BatchWriter(DataSourceArrowWriter):
     """Writes one DataFrame."""
 
     def __init__(self, job: WriteJob, columns: Sequence[str], *, is_done: bool) -> None:
-        """`is_done`: the write has landed already, so its rows go nowhere."""
+        """`is_done`: the write has landed already, so no row is written."""
         self._rows = RowWriter(job, columns, is_done=is_done)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -82,8 +82,8 @@ class SparkFleet:
                 partial(_reduced, reducer)
             )
             kept = reduced.persist(StorageLevel.DISK_ONLY)
-            # By the JVM: an action of Python's would send every answer to a second worker.
-            kept._jrdd.count()  # noqa: SLF001 - nothing else makes them and looks at none
+            # The JVM counts; an action of PySpark would send every answer to a second worker.
+            kept._jrdd.count()  # noqa: SLF001 - no public call computes an RDD and reads none of it
         return _SparkAnswers(kept, self._spread, is_quiet=self._is_quiet)
 
     def _spread(self, works: Sequence[Work]) -> "RDD[Work]":

@@ -43,10 +43,10 @@ from sparklog.storage import open_files
 
 APP_NAME = "sparklog scheduler"
 SKIPPED_MS: Final = 60_000
-"""The time until a run is repeated that left a step out, because another process held it."""
+"""A run that left out a step, because another process held its lease, is repeated after this."""
 
 WAKES_S: Final = 1
-"""How often the main thread wakes: Python handles a signal there, whichever thread was given it."""
+"""The main thread wakes this often: Python runs signal handlers only there."""
 
 
 class _Stopped(Exception):  # noqa: N818 - no error: the scheduler was asked to end
@@ -200,7 +200,7 @@ def matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
 def say(line: dict[str, Any]) -> None:
     """Print a JSON object on a line of its own."""
     text = json.dumps(line, separators=(",", ":"))
-    print(f"{text}\n", end="", flush=True)  # in one piece: several threads tell
+    print(f"{text}\n", end="", flush=True)  # in one piece: several threads print
 
 
 def serve(config: SchedulerConfig) -> int:

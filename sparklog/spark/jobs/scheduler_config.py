@@ -1,6 +1,6 @@
 """The scheduler's configuration: a TOML file of dotted keys, as Kafka writes them.
 
-    log.dirs = ["/data/log"]                     which log dirs; --log-dir counts instead
+    log.dirs = ["/data/log"]                     the log dirs; --log-dir replaces them
     topics = ["flights", "log-*"]                names or shell patterns; without it all topics
     log.retention.check.interval.ms = 300000     a job's interval; -1: never
     jobs.retention.topics = ["flights"]          a job's own topics
@@ -158,7 +158,7 @@ def _texts(given: Mapping[str, Any], key: str) -> list[str]:
 
 
 def _free(given: Mapping[str, Any], prefix: str) -> dict[str, str]:
-    """Return the keys of others as text: booleans as Spark and the storage write them."""
+    """Return the keys of Spark or of the storage, with values as text; booleans in lower case."""
     return {
         key: str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in given.items()

@@ -1,7 +1,7 @@
 """The scheduler's metrics for Prometheus; every figure by job and log dir.
 
 sparklog_job_runs_total                      runs that ended
-sparklog_job_failures_total                  those of which a part could not be done
+sparklog_job_failures_total                  runs of which a part failed
 sparklog_job_duration_seconds                how long they took (histogram)
 sparklog_job_last_success_timestamp_seconds  when the last one ended without a failure
 sparklog_job_done_total                      what was done: `what` is bytes, segments, files, …

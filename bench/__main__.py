@@ -46,7 +46,7 @@ BY_HAND = ("jobs_compact_memory",)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure what was asked for; what is measured when a part fails is kept."""
+    """Measure what was asked for; if a part fails, the figures measured before are kept."""
     asked = _parser().parse_args(arguments)
     records = asked.records or (1_000_000 if asked.quick else 10_000_000)
     rounds = asked.rounds or (1 if asked.quick else 5)

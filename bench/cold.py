@@ -25,7 +25,7 @@ Reads = dict[str, Callable[[], DataFrame]]
 
 
 def run(settings: Settings) -> list[Figure]:
-    """Seconds of a read of 1,000 records, whose workers are gone and whose are there."""
+    """Seconds of a read of 1,000 records without workers, with our daemon and with Spark's own."""
     log_dir, rounds = settings.directory / "cold", max(settings.rounds, 3)
     ours.create(log_dir, LOAD)
     with running_broker(settings.directory / "cold-broker") as broker:

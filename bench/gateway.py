@@ -1,7 +1,7 @@
 """The gateway beside a Kafka 4.1.1 broker on this machine: the same tools of Kafka's, in turns.
 
-The broker does not sync what it acknowledges, the gateway does; `flush=none` spares the sync of
-segments. Figures of the tools are those of their last line.
+The broker does not sync what it acknowledges, the gateway does. Figures of the tools are those of
+their last line.
 """
 
 import re

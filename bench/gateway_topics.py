@@ -1,4 +1,4 @@
-"""One producer of Kafka's over 1,000 topics of 4 partitions, 4,000 records/s in all, at a gateway.
+"""One Kafka producer writes 4,000 records/s to 1,000 topics of 4 partitions, at a gateway.
 
 Each record is a batch of its own partition, so this is about the number of topics and slices, not
 about bytes. A round is a minute; the bar is for ten of them, in one run: `--rounds 10`.

@@ -23,7 +23,7 @@ from tests.wire.requests import body
 
 MINUTE = i32Timedelta.parse(timedelta(minutes=1))
 CONNECTIONS = 50
-"""Over so many come heartbeats."""
+"""So many connections carry the heartbeats."""
 
 
 def await_coordinator(port: int) -> None:

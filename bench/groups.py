@@ -1,6 +1,6 @@
 """Groups: joins and consumers beside a Kafka 4.1.1 broker in turns; commits, lag, failover.
 
-A broker acknowledges a commit before it is on disk, the gateway after; its figure has no peer here.
+Commits have no peer here: a broker acknowledges them before they are on disk, the gateway after.
 """
 
 import time

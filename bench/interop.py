@@ -67,7 +67,7 @@ def _dump(directory: Path, rounds: int) -> list[Figure]:
 
 
 def _beyond_empty(command: Sequence[str], empty: Path, full: Path) -> float:
-    """Of the shortest of several runs: starting varies by more than dumping takes."""
+    """The shortest of several runs, less that of an empty file: starts vary by more than a dump."""
     times: dict[Path, list[float]] = {empty: [], full: []}
     for _ in range(DUMP_RUNS):
         for folder, seconds in times.items():

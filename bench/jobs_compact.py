@@ -1,13 +1,13 @@
 """Compaction: beside Kafka's own cleaner thread, and in a log ten times as large.
 
 Both compact the same bytes: a dirty log of one partition, 100-byte records, each key five times.
-Ours runs as the job does, `SparkFleet` on a warm session: a small compaction first, so that Python
-workers have loaded the kernels, as Kafka's JVM has compiled its loops in a small round. What is
-measured is the whole step, from the plan to the commit, everything synced; MB are 2^20 bytes, as in
-Kafka's report, of log in front of the newest segment.
+Ours runs as the job does, with `SparkFleet` on a warm session: after a small compaction Python
+workers have loaded the kernels, and Kafka's JVM has compiled its loops. The figure is of the whole
+step, from the plan to the commit, everything synced; MB are 2^20 bytes, as in Kafka's report, of
+the log before the newest segment.
 
-Cost: the same dirty records supersede some in every segment of a clean log; then, in a log that is
-ten times as large, in every tenth.
+Cost: the same dirty records supersede records in every segment of a clean log, and then in every
+tenth segment of a log that is ten times as large.
 """
 
 import os
@@ -82,7 +82,7 @@ def _beside_kafka(spark: SparkSession, settings: Settings) -> list[Figure]:
 
 
 def dirty_log(log_dir: Path, records: int) -> Catalog:
-    """A log of which nothing is compacted: each key five times, in no order."""
+    """A log that was never compacted: each key five times, in no order."""
     catalog = new_log(log_dir, SEGMENT_BYTES)
     segments = max(1, records * RECORD_BYTES // SEGMENT_BYTES)
     append(catalog, shuffled(records, records // TIMES_A_KEY, segments))
@@ -139,7 +139,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Clean:
-    """A clean log to be: each key once, `superseded` the keys that are then written again."""
+    """A clean log to make: each key once; the keys of `superseded` are then written again."""
 
     segments: list[Int64s]
     superseded: Int64s

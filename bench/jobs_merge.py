@@ -1,7 +1,7 @@
 """Building indexes, checking and merging: one core, the log in the page cache, no Spark.
 
-The floor of merging is a copy of the same files, each synced. Rounds are interleaved, and what one
-wrote is deleted before the next, whichever it is: memory that was freed a while ago costs more.
+The floor of merging is a copy of the same files, each synced. Rounds are interleaved. The files of
+a measurement are deleted before the next one, because memory that was freed long ago costs more.
 """
 
 import os
@@ -79,7 +79,7 @@ class Log:
         return []
 
     def check(self) -> list[str]:
-        """Hold every segment against its row and its indexes."""
+        """Compare every segment with its row and its indexes."""
         for entry in self.group:
             found = verified(
                 VerifyWork(
@@ -138,7 +138,7 @@ def _figures(log: Log, rounds: int) -> Iterator[Figure]:
 
 
 def _seconds(call: Callable[[], list[str]]) -> float:
-    """How long a call takes, nothing being left to write; what it made is deleted again."""
+    """Seconds of a call, after all dirty pages are written; its files are deleted again."""
     os.sync()
     started = time.perf_counter()
     made = call()

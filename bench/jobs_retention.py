@@ -34,7 +34,7 @@ TWO_DAYS_MS = 2 * 24 * 3600 * 1000
 
 
 def run(settings: Settings) -> list[Figure]:
-    """Seconds to retain 50,000 segments, and to vacuum the 100,000 files that they leave."""
+    """Seconds to remove 50,000 expired segments, and to vacuum their 100,000 files."""
     rounds = 1 if settings.quick else settings.rounds
     times = [_round(settings.directory / "retention") for _ in range(rounds)]
     retained, vacuumed = zip(*times, strict=True)
@@ -63,7 +63,7 @@ def _round(folder: Path) -> tuple[float, float]:
 
 
 def _fill(folder: Path) -> None:
-    """Make segments of the first moment of time; nobody reads their files."""
+    """Make segments whose newest timestamp is 1; nobody reads their files."""
     catalog = Catalog(open_files(str(folder)))
     topic = catalog.topic("t")
     now_ms = SystemClock().now_ms()

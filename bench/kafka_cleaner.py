@@ -1,7 +1,7 @@
-"""The peer of compaction: a broker's cleaner thread, and what it logs of itself.
+"""The peer of compaction: a broker's cleaner thread, and the figures that it logs.
 
 The segments are put under a stopped broker, so both compact the same bytes. A topic is not
-compacted before its policy says so: a small one goes first, for the JVM to be warm.
+compacted before its policy says so: a small one is compacted first, so that the JVM is warm.
 """
 
 import re
@@ -58,7 +58,7 @@ def broker_with(directory: Path, logs: Mapping[str, Catalog]) -> Iterator[Broker
 
 
 def clean(broker: Broker, topic: str, end_offset: int) -> Report:
-    """Let the cleaner compact a topic up to an offset; return what it says of that."""
+    """Let the cleaner compact a topic up to an offset; return its report."""
     broker.set_topic_config(topic, "cleanup.policy", "compact")
     broker.await_cleaner(topic, end_offset, TIMEOUT_S)
     reports = [found for found in _REPORT.finditer(broker.log_text) if found["topic"] == topic]

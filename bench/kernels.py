@@ -1,8 +1,8 @@
 """The loops over bytes, each alone on one core: no Spark, no files.
 
-Rows are as Spark hands them over: 100,000 per Arrow batch, keys of 6 and values of 100 bytes. What
-is measured includes everything around the kernel, such as Arrow arrays, headers and checksums. A
-second is one of processor time, so that what else runs on the machine matters little.
+Rows are as Spark hands them over: 100,000 per Arrow batch, keys of 6 and values of 100 bytes. A
+figure includes everything around the kernel, such as Arrow arrays, headers and checksums. Seconds
+are of CPU time, so other programs on the machine matter little.
 """
 
 import time
@@ -37,7 +37,7 @@ Streams = NDArray[np.int32]
 
 
 class Case(NamedTuple):
-    """Something to do, how much of it one call does, and what it has to reach."""
+    """A call to measure, the amount of its work, and the bar."""
 
     name: str
     call: Callable[[], object]

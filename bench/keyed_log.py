@@ -1,4 +1,4 @@
-"""Logs of keyed records, written straight into segments: what a compaction is measured on.
+"""Logs of keyed records, written straight into segments, for the measurements of compaction.
 
 A record is a key of 8 bytes (its number, little-endian) and a value of 92; 16 KB a batch, as a
 producer with the default batch.size sends them.
@@ -42,7 +42,7 @@ def new_log(log_dir: Path, segment_bytes: int) -> Catalog:
 def append(catalog: Catalog, segments: Sequence[Int64s]) -> None:
     """Append a segment of records with these keys each; then one with a record of its own key.
 
-    The newest segment is never compacted: what is asked for shall be.
+    The last one is the newest segment, which is never compacted: so all segments of `segments` are.
     """
     topic = catalog.topic(TOPIC)
     base = catalog.topic_image(topic).partition(0).log_end_offset

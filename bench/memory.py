@@ -15,7 +15,7 @@ from bench.spark import Variant, rows, spark_session
 MIB = 2**20
 ABOVE_IDLE = Bar(most=500)
 GROWTH_WITH_SIZE = Bar(most=1.1)
-"""Ten times the range may take a tenth more: what is measured by polling differs that much."""
+"""Ten times the range may take a tenth more: polled figures differ that much."""
 VALUE_BYTES = 1000
 
 

@@ -1,7 +1,7 @@
 """The metadata log: committing, following, and a million segments.
 
-The floor of a commit is what it cannot do without: write a file, fdatasync it, link it to its name,
-sync the directory. It is measured in the same run.
+The floor of a commit has the steps that it cannot do without: write a file, fdatasync it, link it
+to its name, sync the directory. It is measured in the same run.
 """
 
 import multiprocessing
@@ -36,7 +36,7 @@ MICROSECONDS = 1e6
 
 
 def run(settings: Settings) -> list[Figure]:
-    """Everything that the metadata log promises of speed."""
+    """Measure commits of one process and of several, and a log dir of a million segments."""
     folder = settings.directory / "metadata"
     rounds = 1 if settings.quick else settings.rounds
     return [*_one_process(folder), *_processes(folder, rounds), *_large(folder)]
@@ -65,8 +65,8 @@ def _one_process(folder: Path) -> list[Figure]:
         Figure(group, "a commit, median", median(commits) * MS, "ms", bar),
         Figure(group, f"following the first {COMMITS}, CPU a commit", first, "µs"),
         Figure(group, f"following the next {COMMITS}, CPU a commit", later, "µs", Bar(most=50)),
-        Figure(group, f"opening, {COMMITS // 5 + 3 * COMMITS} entries behind no fold", opened, "s"),
-        Figure(group, "opening behind a fold", behind, "s", Bar(most=0.5)),
+        Figure(group, f"opening, {COMMITS // 5 + 3 * COMMITS} entries and no fold", opened, "s"),
+        Figure(group, "opening from a fold", behind, "s", Bar(most=0.5)),
     ]
 
 

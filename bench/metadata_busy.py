@@ -52,7 +52,7 @@ RECORDS_OF_2_KB = 20
 REMOVED = 20
 """Segments of a partition that an edit of retention removes."""
 MERGED = 4
-"""Segments that an edit of a merge makes one."""
+"""Segments that an edit of a merge joins into one."""
 MS = 1e3
 
 _PRODUCER = """
@@ -108,7 +108,7 @@ def _hour(folder: Path, is_quick: bool) -> list[Figure]:
         Figure(group, "committed, with folds", count / made, "entries/s"),
         Figure(group, "files", len(found), ""),
         Figure(group, "disk", sum(one.bytes for one in found) / 1e6, "MB"),
-        Figure(group, "opening behind the last fold", opened.seconds, "s", Bar(most=0.5)),
+        Figure(group, "opening from the last fold", opened.seconds, "s", Bar(most=0.5)),
     ]
 
 

@@ -80,7 +80,7 @@ def watch_all() -> Iterator[Total]:
 
 
 def share_of(pid: int) -> int:
-    """Bytes of a process, of a page that n share an nth (Pss); 0 when it has just ended."""
+    """Bytes of a process (Pss: an nth of a page that n share); 0 when it has just ended."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""One instance of the REST service by itself: how soon it answers, what it sees, what it takes."""
+"""One instance of the REST service by itself: its start, when it sees a commit, its memory."""
 
 import asyncio
 import json

@@ -118,9 +118,9 @@ def load(address: str, request: Request, clients: int, each: int) -> tuple[float
 
 
 def paced(address: str, request: Request, per_second: int, count: int) -> list[float]:
-    """Return the times of `count` requests at a fixed rate, over 16 connections, whoever is late.
+    """Return the times of `count` requests that are due at a fixed rate, over 16 connections.
 
-    Each counts from when it was due: what waits behind a slow answer is slow as well.
+    A time counts from when the request was due: one that waits for a slow answer is slow, too.
     """
     clients = 16
     seconds: list[float] = []
@@ -148,7 +148,7 @@ def get(path: str) -> Request:
 
 
 def each_get(path: Callable[[int], str]) -> Request:
-    """A GET of a path a number."""
+    """A GET whose path depends on the number of the request."""
     return lambda number: f"GET {path(number)} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
 
 

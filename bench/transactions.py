@@ -1,7 +1,7 @@
 """Transactions of Kafka's Java client (version 2) at a gateway, beside a Kafka 4.1.1 broker.
 
-10 records of 100 bytes over 4 partitions a transaction, in turns. The broker does not sync what it
-acknowledges, the gateway does. The floor has the syncs alone that the gateway's entries take.
+A transaction has 10 records of 100 bytes over 4 partitions; broker and gateway are measured in
+turns. The broker does not sync what it acknowledges, the gateway does.
 """
 
 import subprocess

@@ -381,7 +381,7 @@ class AdminClient:
         self._transactions.abort(transactional_id)
 
     def abort_transaction_at(self, partition: tuple[str, int], start_offset: int) -> None:
-        """Abort the transaction that began at this offset of a partition (as an import leaves it).
+        """Abort a transaction that began at this offset of a partition (an import may leave one).
 
         Raises UnknownTopicError, InvalidTxnStateError when no open one began there.
         """

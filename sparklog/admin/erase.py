@@ -170,7 +170,7 @@ class _Erasure:
             image = self.catalog.image(*image.names.values(), self.topic)
         found = image.topic(self.topic.topic_id)
         if found is None or found.closed_ms is not None:
-            raise TopicClosedError(f"topic {self.topic.name!r} was deleted: vacuum takes it all")
+            raise TopicClosedError(f"topic {self.topic.name!r} was deleted: vacuum erases it")
         return image
 
     def _hits(self, topic: TopicImage) -> list[_Hit]:

@@ -84,7 +84,7 @@ def _print(report: "EraseReport") -> None:
     )
     if not report.dry_run:
         when = datetime.fromtimestamp(report.files_gone_ms / 1000, UTC)
-        print(f"  vacuum takes the last file from {when.isoformat(timespec='seconds')} on")
+        print(f"  vacuum can delete the last file from {when.isoformat(timespec='seconds')} on")
     print(f"  not reached: {'; '.join(report.outside)}")
 
 

@@ -175,7 +175,7 @@ def _tell_windows(found: Mapping[str, "Sequence[PartitionLag]"]) -> None:
     told = [name for name, lags in found.items() if any(one.lag and not one.state for one in lags)]
     if told:
         warn(
-            f"no window of commits, so no LAG-STATE, of partitions of {', '.join(told)}: "
+            f"LAG-STATE is unknown for partitions of {', '.join(told)}: "
             f"the log has fewer than {LEAST} commits of them"
         )
 

@@ -173,7 +173,7 @@ class BatchRanges:
         return begin, stop, is_all
 
     def _begin(self, read: Reader, segment: SegmentLog, offset: int) -> OffsetPosition | None:
-        """Return the begin of the batch that holds an offset, or of the next one; None for none."""
+        """Return where the batch with an offset, or the next one, begins; None if there is none."""
         entry = segment.entry
         if offset <= entry.file_base_offset:
             return OffsetPosition(entry.file_base_offset, 0)

@@ -60,12 +60,12 @@ run_task = pyspark.daemon.worker
 
 
 def load(worker_module: str, further: Sequence[str] = ()) -> None:
-    """Import a worker's module of LOADED with its modules, and those of `further` that exist."""
+    """Import a module of LOADED and those listed with it, and those of `further` that exist."""
     if worker_module in LOADED:
         for name in (worker_module, *LOADED[worker_module]):
             import_module(name)
     if LOADED.get(worker_module) == _COMMITS:
-        import_module("sparklog.metadata.entry").engine()  # caches the release, which is searched
+        import_module("sparklog.metadata.entry").engine()  # looks up sparklog's version, once
     for name in further:
         with suppress(ImportError):
             import_module(name)

@@ -3,7 +3,7 @@
     {"flights": {"0": 23, "1": 17}, "@sparklog": {"ids": {"flights": "…22 characters…"}}}
 
 Offsets are the connector's: of the next record to read. `@sparklog`, a name that no topic can have,
-holds what offsets alone do not tell:
+holds three more members:
 
     ids      the topic's id, for a topic may be deleted and created again under its name
     start    offsets where the stream began; in the end of its first micro-batch only

@@ -43,7 +43,7 @@ from sparklog.storage import open_files
 
 APP_NAME = "sparklog scheduler"
 SKIPPED_MS: Final = 60_000
-"""A run that left out a step, because another process held its lease, is repeated after this."""
+"""A run that left out a step, because another process held its lease, runs again after this."""
 
 WAKES_S: Final = 1
 """The main thread wakes this often: Python runs signal handlers only there."""

@@ -28,7 +28,7 @@ class TestErase:
         assert offsets(sparklog) == [1]
         assert text.startswith("t: 2 records are gone from 1 segments, 0 rows from 0 files")
         assert "partition 0: 2 records" in text
-        assert "vacuum takes the last file from 20" in text
+        assert "vacuum can delete the last file from 20" in text
         assert "not reached: exports, backups" in text
 
     def test_a_dry_run_says_what_would_go(self, sparklog: CommandLine) -> None:

@@ -85,7 +85,7 @@ class TestDescribe:
             "-",
             "OK",
         ]
-        assert "no LAG-STATE, of partitions of jobs: the log has fewer than 2" in found.err
+        assert "unknown for partitions of jobs: the log has fewer than 2" in found.err
 
     def test_leader_epochs_if_asked_for(self, groups: CommandLine) -> None:
         header, first, second = words(groups.done("groups", "describe", "jobs", "-v", "-q").lines)

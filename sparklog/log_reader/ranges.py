@@ -68,7 +68,7 @@ class _Batch(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The byte behind the batch."""
+        """The byte after the batch."""
         return self.position + self.size
 
 

@@ -138,7 +138,7 @@ def _stream_start(
 ) -> int:
     start = _start(reader, key, bound, options)
     nothing = ReadRange(key.topic, reader.topic.topic_id, key.partition, start, start)
-    # A stream may begin behind the last stable offset: it waits there.
+    # A stream may begin above the last stable offset: it waits there.
     return within_log(reader, nothing, READ_UNCOMMITTED, fails=options["failOnDataLoss"]).start
 
 

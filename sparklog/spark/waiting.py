@@ -25,7 +25,7 @@ WAITING: Final = "$waiting"
 MS_PER_S: Final = 1000
 
 Held = Mapping[TopicPartition, TopicReader]
-"""Partitions whose log goes on behind the last stable offset, with readers of their topics."""
+"""Partitions whose log goes on above the last stable offset, with readers of their topics."""
 
 
 def held_back(

@@ -119,8 +119,8 @@ def _unexpected(
     due = "the log end offset" if expected == NO_OFFSET else str(expected)
     gaps = "allowOffsetGaps=true keeps gaps, and " if NO_OFFSET < expected < offset else ""
     return UnexpectedAppendOffsetError(
-        f"{plan.topic.name}-{partition}: a record has {found}, expected is {due}: given offsets "
-        f"must continue the log; {gaps}without the column offset the log gives them",
+        f"{plan.topic.name}-{partition}: a record has {found}, expected is {due}, because given "
+        f"offsets must continue the log; {gaps}without the column offset the log gives them",
         topic=plan.topic.name,
         partition=partition,
         offset=offset,

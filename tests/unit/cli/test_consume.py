@@ -115,7 +115,7 @@ class TestMisuse:
             (["flights", "-o", "soon"], "'soon' is no offset"),
             (["flights", "-o", "start", "--from-beginning"], "already"),
             (["flights", "-f", "%q"], "%q is no placeholder"),
-            (["flights", "-f", "%s", "-K:"], "-K and -D go without"),
+            (["flights", "-f", "%s", "-K:"], "give it without -K and -D"),
             (["flights", "-J", "-f", "%s"], "are for text"),
             (["flights", "-J", "-Z"], "are for text"),
             (["flights", "-J", "--format", "text"], "--format text"),

@@ -108,7 +108,7 @@ def _joins(ports: Mapping[str, int], settings: Settings) -> Iterator[Figure]:
 
 
 def _consumers(places: Mapping[str, str], log_dir: Path, settings: Settings) -> Iterator[Figure]:
-    """Yield the figures of ConsumerPerformance: of what was just produced, and of sealed segments."""
+    """Yield figures of ConsumerPerformance: of what was just produced, and of sealed segments."""
     for place in places.values():
         produced(place, settings.records, ())
 

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
@@ -73,7 +74,7 @@ def decided(
                 else:
                     states[batch.producer_id] = after
         except SparklogError as error:
-            verdict = error
+            verdict = copy(error)  # without its frames, as in `Slot.refuse`
         if isinstance(verdict, int):
             if batch.is_transactional:
                 admission.take(batch.producer_id, TransactionPartition(topic_id, log.partition))
@@ -294,7 +295,7 @@ class PartitionAppends:
         log_start_offset = self._log.log_start_offset  # an append does not change it
         for (slot, _), verdict in zip(self.batches, self.decided.verdicts, strict=True):
             if isinstance(verdict, SparklogError):
-                slot.outcome = verdict
+                slot.refuse(verdict)
             elif isinstance(verdict, Duplicate):
                 then_ms = NO_TIMESTAMP if append_time_ms == NO_TIMESTAMP else verdict.timestamp_ms
                 slot.outcome = Appended(verdict.first_offset, then_ms, log_start_offset)
@@ -304,4 +305,4 @@ class PartitionAppends:
     def fail(self, error: SparklogError) -> None:
         """Give an error to the batches that have no outcome."""
         for slot, _ in self.batches:
-            slot.outcome = slot.outcome or error
+            slot.refuse(error)

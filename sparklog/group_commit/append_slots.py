@@ -1,5 +1,6 @@
 """Appends that wait for their commit, and their outcomes."""
 
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,6 +47,15 @@ class Slot:
     append: Append
     produce_version: int
     outcome: Outcome | None = None
+
+    def refuse(self, error: SparklogError) -> None:
+        """Make an error the outcome, unless there is one.
+
+        The slot gets a copy. The error's traceback has the frames that raised it. They hold the
+        slot and its batch, and the cycle would keep both until Python's collector runs.
+        """
+        if self.outcome is None:
+            self.outcome = copy(error)
 
 
 class Checked(NamedTuple):

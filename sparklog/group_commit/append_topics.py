@@ -13,6 +13,7 @@ behind it. Segments of a partition's own cannot be split, so the partition is wr
 """
 
 from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING
 
 from sparklog.errors import CommitConflictError, SparklogError, UnknownTopicError
@@ -99,7 +100,7 @@ class TopicAppends:
             )
             check_topic(image, self.topic_id, edit)
         except SparklogError as error:
-            self.error = error
+            self.error = copy(error)  # without its frames, as in `Slot.refuse`
             admission.changed = admitted
             return None
         return edit if placed else None

@@ -17,7 +17,12 @@ from copy import copy
 from functools import partial
 from typing import Final, NamedTuple
 
-from sparklog.errors import FencedLeaderEpochError, LateWriterError, SparklogError
+from sparklog.errors import (
+    FencedLeaderEpochError,
+    LateWriterError,
+    SparklogError,
+    without_frames,
+)
 from sparklog.group_commit.admission import Admission
 from sparklog.group_commit.append_slots import Append, AppendCounts, Checked, Slot
 from sparklog.group_commit.append_topics import TopicAppends, live_topic
@@ -69,7 +74,7 @@ class AppendWriter:
                 image = self._round(waiting, companions, is_last=plans + 1 >= PLANS_MAX) or image
             except SparklogError as error:
                 for slot in waiting:
-                    slot.outcome = slot.outcome or copy(error)
+                    slot.refuse(error)
                 if companions is not None:
                     companions.fail(error)
         if companions is not None:
@@ -114,7 +119,8 @@ class AppendWriter:
     ) -> None:
         """Settle the batches of topics. Raises the outcome if it is an error."""
         if isinstance(outcome, BaseException):
-            raise outcome
+            # A copy, because this frame has the error itself.
+            raise copy(without_frames(outcome))
         for one in topics:
             if one.error is None:
                 one.settle()
@@ -139,7 +145,7 @@ class AppendWriter:
                 _check_epoch(topics[topic_id], slot.append)
                 found = _checked(slot, plans[topic_id])
             except SparklogError as error:
-                slot.outcome = error
+                slot.refuse(error)
             else:
                 checked.setdefault(topic_id, []).append(found)
         admission = Admission(image.transactional_ids)

@@ -1,14 +1,22 @@
 """A producer's batch lands once, whichever instance takes its retries, and in its order."""
 
+import gc
+import sys
+from collections.abc import Iterator
+
 import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import (
     CommitConflictError,
+    CorruptRecordError,
     InvalidProducerEpochError,
     OutOfOrderSequenceError,
+    SparklogError,
+    StorageFullError,
+    UnknownTopicError,
 )
-from sparklog.group_commit.append_slots import Appended
+from sparklog.group_commit.append_slots import Append, Appended, Slot
 from tests.appends import Appender
 from tests.client_batches import NOW_MS, client_batch
 from tests.logs import FOREVER, OWN_FILES, image, log_files, values
@@ -210,3 +218,60 @@ class TestRaces:
         monkeypatch.setattr("sparklog.group_commit.append_writer.PLANS_MAX", 1)
 
         assert one.append(*to(0, batch(2)), ("t", 1, client_batch("a"))) == [CommitConflictError, 0]
+
+
+class TestMemoryOfRefusedBatches:
+    """Goal: a refused batch is freed with its answer. Method: Python's collector does not run."""
+
+    @pytest.fixture(autouse=True)
+    def _no_collector(self) -> Iterator[None]:
+        gc.disable()
+        yield
+        gc.enable()
+
+    def refused(self, one: Appender, refused: bytes, *, by: type[SparklogError]) -> None:
+        """Have a batch refused, and look for others who hold it."""
+        before = sys.getrefcount(refused)
+
+        assert one.append(*to(0, refused)) == [by]
+        assert sys.getrefcount(refused) == before
+
+    def test_that_is_damaged(self, one: Appender) -> None:
+        self.refused(one, batch(0)[:-1] + b"!", by=CorruptRecordError)
+
+    def test_that_does_not_follow(self, one: Appender) -> None:
+        one.append(*to(0, batch(0)))
+
+        self.refused(one, batch(2), by=OutOfOrderSequenceError)
+
+    def test_for_which_there_is_no_space(
+        self, one: Appender, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object, **__: object) -> None:
+            raise StorageFullError("no space left")
+
+        monkeypatch.setattr("sparklog.storage.local.LocalFiles.create", full)
+
+        self.refused(one, batch(0), by=StorageFullError)
+
+    def test_that_cannot_be_made_durable(
+        self, one: Appender, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object, **__: object) -> None:
+            raise StorageFullError("no space left")
+
+        monkeypatch.setattr("sparklog.log_writer.SharedSegment.sync", full)
+
+        self.refused(one, batch(0), by=StorageFullError)
+
+    def test_of_a_topic_that_is_deleted_meanwhile(self, one: Appender, log_dir: str) -> None:
+        topic_id = one.topic_id("t")
+        one.meanwhile.append(lambda: AdminClient(log_dir).delete_topics(["t"]))
+        refused = batch(0)
+        before = sys.getrefcount(refused)
+        slot = Slot(Append(topic_id, 0, refused), 13)
+        one.writer.write([slot])
+
+        assert isinstance(slot.outcome, UnknownTopicError)
+        del slot
+        assert sys.getrefcount(refused) == before

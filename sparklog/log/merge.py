@@ -18,6 +18,9 @@ fits any more. A small group costs at most `small_bytes` a run. Two neighbouring
 together exceed a limit; the open end of a log has about log2(segment.bytes / small) segments. With
 `growth` g instead of 2 a byte is copied log_g times, and the open end has up to g segments of each
 size.
+
+A segment without timestamps counts with the time when it was made. If it is merged with others that
+have timestamps, that time is gone, and a later run may copy the bytes once more.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -65,16 +65,20 @@ def commit_group(
 
 
 def flat(offsets: OffsetsJson | Offsets) -> dict[TopicPartition, int]:
-    """Return offsets by partition, from either shape."""
+    """Return offsets by partition, from either shape. Raises InvalidOptionError for others."""
     found: dict[TopicPartition, int] = {}
     for key, value in offsets.items():
         if isinstance(key, tuple) and isinstance(value, int):
             found[TopicPartition(*key)] = value
-        elif isinstance(key, str) and isinstance(value, Mapping):
+        elif isinstance(key, str) and isinstance(value, Mapping) and all(map(_is_number, value)):
             found |= {TopicPartition(key, int(one)): offset for one, offset in value.items()}
         else:
             raise InvalidOptionError(f"{key!r}: {value!r} is no offset of a partition")
     return found
+
+
+def _is_number(partition: object) -> bool:
+    return str(partition).isdecimal()
 
 
 def _commit(catalog: "Catalog", options: Mapping[str, Any]) -> None:

@@ -23,9 +23,9 @@ def latest(
     given: a record of an aborted transaction is never the newest of its key. Columns are those of
     `consume`. Offsets are settled now. Raises what `consume` raises.
     """
-    if not {"isolation.level", "isolation_level"} & options.keys():
-        options["isolation.level"] = READ_COMMITTED
-    records = consume(spark, log_dir, subscribe=topic, **options)
+    # The default comes first, because of two spellings of an option the last one counts.
+    given = {"isolation.level": READ_COMMITTED, **options}
+    records = consume(spark, log_dir, subscribe=topic, **given)
     return newest(records).where(F.col("value").isNotNull())
 
 

@@ -66,12 +66,12 @@ times = st.one_of(st.none(), st.integers(-1, 3000))
 
 
 @st.composite
-def logs(draw: st.DrawFn) -> list[SegmentEntry]:
-    """Segments with gaps between them, of every kind."""
+def logs(draw: st.DrawFn, newest_from: int = -1) -> list[SegmentEntry]:
+    """Segments with gaps between them, of every kind; -1 is that without timestamps."""
     found, base = [], 0
     for _ in range(draw(st.integers(0, 12))):
         base += draw(st.sampled_from([0, 0, 0, 1, 2**30]))
-        newest = draw(st.integers(-1, 3000))
+        newest = draw(st.integers(newest_from, 3000))
         records = draw(st.sampled_from([1, 10, 2**30]))
         paths = draw(st.sampled_from([{}] * 6 + [{"txn_index_path": "t"}, {"key_index_path": "k"}]))
         one = segment(
@@ -102,12 +102,29 @@ class TestPlanMerge:
 
         assert [list(group) for group in found] == naive.merge(entries, limits, cleaner, start)
 
-    @given(logs())
+    @given(logs(newest_from=0))
     def test_of_what_it_has_made_finds_only_what_is_open(self, entries: list[SegmentEntry]) -> None:
         """Goal: a run right after a run has nothing to do. Method: apply the plan, plan again."""
         after = applied(entries, plan_merge(entries, LIMITS))
 
         assert plan_merge(after, LIMITS) == []
+
+    @example(
+        [
+            segment(0, min_timestamp=0, max_timestamp=0),
+            segment(10, min_timestamp=None, max_timestamp=-1, created_ms=1001),
+            segment(20, min_timestamp=1, max_timestamp=1),
+        ]
+    )
+    @given(logs())
+    def test_comes_to_an_end_if_some_segments_have_no_timestamps(
+        self, entries: list[SegmentEntry]
+    ) -> None:
+        """The time of such a segment is gone when it is merged, so a run may find more to do."""
+        for _ in range(len(entries)):
+            entries = applied(entries, plan_merge(entries, LIMITS))
+
+        assert plan_merge(entries, LIMITS) == []
 
     def test_of_nothing_is_nothing(self) -> None:
         assert plan_merge([], LIMITS) == plan_merge(row(1), LIMITS) == []

@@ -77,6 +77,8 @@ class TestABatch:
         assert flat({"t": {"0": 3}}) == flat({FIRST: 3}) == {FIRST: 3}
         with pytest.raises(InvalidOptionError, match="'t': 3 is no offset"):
             flat({"t": 3})  # type: ignore[arg-type] # what it refuses
+        with pytest.raises(InvalidOptionError, match="'t': {'first': 3} is no offset"):
+            flat({"t": {"first": 3}})
 
 
 class TestAStream:

@@ -57,11 +57,9 @@
 Codes are those of org.apache.kafka.common.protocol.Errors. Names may change, codes may not.
 """
 
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from sparklog.error_codes import ErrorCode as ErrorCode  # noqa: PLC0414 - it is exported
-
-Error = TypeVar("Error", bound=BaseException)
 
 
 class SparklogError(Exception):
@@ -400,13 +398,3 @@ class CoordinatorNotAvailableError(CommitError):
 
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     retriable = True
-
-
-def without_frames(error: Error) -> Error:
-    """Take the traceback from an error, and the errors that led to it; return the error.
-
-    A traceback has the frames of the calls, with all their objects. If one of these holds the
-    error, all stay in memory until Python's collector runs.
-    """
-    error.__cause__ = error.__context__ = None
-    return error.with_traceback(None)

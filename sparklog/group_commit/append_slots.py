@@ -2,7 +2,7 @@
 
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from sparklog.errors import SparklogError
 
@@ -38,6 +38,7 @@ class Appended(NamedTuple):
 
 
 Outcome = Appended | SparklogError
+Error = TypeVar("Error", bound=BaseException)
 
 
 @dataclass(eq=False, slots=True)
@@ -75,3 +76,13 @@ class AppendCounts:
     commits: int = 0
     conflicts: int = 0
     """How often a commit was planned again because another was first."""
+
+
+def without_frames(error: Error) -> Error:
+    """Take the traceback from an error, and the errors that led to it; return the error.
+
+    A traceback has the frames of the calls, with all their objects. If one of these holds the
+    error, all stay in memory until Python's collector runs.
+    """
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)

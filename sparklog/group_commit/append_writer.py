@@ -17,14 +17,15 @@ from copy import copy
 from functools import partial
 from typing import Final, NamedTuple
 
-from sparklog.errors import (
-    FencedLeaderEpochError,
-    LateWriterError,
-    SparklogError,
+from sparklog.errors import FencedLeaderEpochError, LateWriterError, SparklogError
+from sparklog.group_commit.admission import Admission
+from sparklog.group_commit.append_slots import (
+    Append,
+    AppendCounts,
+    Checked,
+    Slot,
     without_frames,
 )
-from sparklog.group_commit.admission import Admission
-from sparklog.group_commit.append_slots import Append, AppendCounts, Checked, Slot
 from sparklog.group_commit.append_topics import TopicAppends, live_topic
 from sparklog.group_commit.companions import Companions, Place, Places
 from sparklog.log_writer import PRODUCE, SharedSegment, WriteOptions, WritePlan, plan_write_on

@@ -5,7 +5,8 @@ exit code 1   the operation failed: one line on stderr names the reason
 exit code 2   wrong usage: an option is unknown, missing, or has an invalid value
 exit code 130 interrupted
 
-`--debug` shows the traceback as well.
+`--debug` shows the traceback as well. The module of a command is loaded when the command is named:
+all of them take longer to load than most commands to run.
 """
 
 import os
@@ -14,32 +15,14 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from importlib import import_module
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
 import sparklog
-from sparklog.cli import (
-    checkpoint,
-    consume,
-    dump_log,
-    erase,
-    export_log,
-    groups,
-    import_log,
-    jobs,
-    log,
-    offsets,
-    produce,
-    restore,
-    services,
-    topic,
-    transactions,
-    users,
-    verify,
-)
 from sparklog.cli.arguments import HELP_OPTIONS, CommonArguments
 from sparklog.cli.output import warn
 from sparklog.errors import InvalidOptionError, SparklogError, SparklogWarning
@@ -49,8 +32,98 @@ FAILURE = 1
 MISUSE = 2
 
 
+class Command(NamedTuple):
+    """The module that registers a command by its `add_to`; the first line of the command's help."""
+
+    module: str
+    about: str
+
+
+COMMANDS: Final = {
+    "produce": Command("produce", "Write messages from stdin or files to a topic."),
+    "consume": Command(
+        "consume",
+        "Print the records of a topic, by default from the log start to the log end.",
+    ),
+    "get-offsets": Command(
+        "offsets",
+        "Print topic:partition:offset, for the end, the start or a time.",
+    ),
+    "delete-records": Command(
+        "offsets",
+        "Make records below an offset unreadable: raise the log start offset.",
+    ),
+    "erase": Command(
+        "erase",
+        "Remove the records that have one of the keys, from a topic's log and its table.",
+    ),
+    "log": Command(
+        "log",
+        "Show the commits of the log dir, the newest first: time, operation, topics.",
+    ),
+    "import": Command(
+        "import_log",
+        "Adopt a broker's topics: same partitions, offsets, timestamps, headers and leader epochs.",
+    ),
+    "export": Command(
+        "export_log",
+        "Write topics as a broker keeps them, so that a Kafka 4.1.1 broker mounts them.",
+    ),
+    "dump-log": Command(
+        "dump_log",
+        "Print segments, indexes and snapshots of a broker or of this log, as kafka-dump-log.sh "
+        "does.",
+    ),
+    "verify": Command(
+        "verify",
+        "Check the metadata log, files, logs and indexes; exit 1 when something is wrong.",
+    ),
+    "restore": Command(
+        "restore",
+        "Make a restored copy a log dir of its own: a new cluster id, a new incarnation.",
+    ),
+    "rest": Command("services", "Serve the log dir over HTTP until SIGTERM."),
+    "gateway": Command("services", "Serve the log dir to Kafka's clients until SIGTERM."),
+    "topic": Command("topic", "Create, list, describe, alter, delete and undelete topics."),
+    "groups": Command("groups", "Show and move the offsets of consumer groups, without a gateway."),
+    "checkpoint": Command("checkpoint", "Show a stream's offsets, and turn them into a group's."),
+    "jobs": Command(
+        "jobs",
+        "Run a job with Spark, or the scheduler, which runs jobs by the clock.",
+    ),
+    "transactions": Command("transactions", "List, describe and abort transactions."),
+    "users": Command("users", "Add, list and delete the users of gateways (SCRAM)."),
+}
+
+
 class RootGroup(TyperGroup):
     """The commands. When the reader of stdout closes its pipe, they end without an error."""
+
+    def __init__(self, **given: Any) -> None:
+        """`given` are the arguments of TyperGroup."""
+        super().__init__(**given)
+        self.commands = {
+            name: TyperCommand(name, help=one.about, rich_markup_mode=None)
+            for name, one in COMMANDS.items()
+        }
+        """Commands without options, for a list of them."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - typer's method
+        """Return a command with its options; None for a name that is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        part = typer.Typer(rich_markup_mode=None)
+        part.callback()(lambda: None)
+        import_module(f"sparklog.cli.{COMMANDS[cmd_name].module}").add_to(part)
+        return typer.main.get_group(part).commands[cmd_name]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - typer's method
+        """Write the list of the commands without their modules."""
+        room = formatter.width - 6 - max(map(len, self.commands))
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, one.get_short_help_str(room)) for name, one in self.commands.items()]
+            )
 
     def invoke(self, ctx: Any) -> Any:
         """Show the version, or run the named command."""
@@ -115,12 +188,6 @@ app = typer.Typer(
     rich_markup_mode=None,  # rich takes longer to load than everything else together
     context_settings=HELP_OPTIONS,
 )
-_PARTS = (
-    *(topic, produce, consume, offsets, groups, checkpoint, erase, log),
-    *(import_log, export_log, dump_log, verify, restore, jobs, transactions, users, services),
-)
-for part in _PARTS:
-    part.add_to(app)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -174,8 +174,11 @@ class TestStartup:
     @pytest.mark.parametrize(
         ("arguments", "absent"),
         [
-            (["--help"], ["numpy", "pyarrow", "deltalake", "numba", "pyspark"]),
-            (["topic", "list"], ["numba", "pandas", "pyspark"]),
+            (
+                ["--help"],
+                ["numpy", "pyarrow", "deltalake", "pyspark", "sparklog.cli.topic"],
+            ),
+            (["topic", "list"], ["numba", "pandas", "pyspark", "sparklog.cli.consume"]),
             (["topic", "describe"], ["numba", "pandas", "pyspark"]),
             (["get-offsets"], ["numba", "pandas", "pyspark"]),
             (["get-offsets", "--time", "earliest"], ["numba", "pandas", "pyspark"]),

@@ -1,5 +1,6 @@
 """docs/cli.md says what there is, and nothing that is not; the README's lines work."""
 
+import inspect
 import re
 import shlex
 from collections.abc import Iterator
@@ -7,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from typer import Context
 
+from sparklog.cli.app import COMMANDS as LISTED
 from sparklog.cli.app import app
 from sparklog.cli.arguments import CommonArguments
 from tests.command_line import CommandLine
@@ -19,7 +22,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 def commands_of(group: Any, path: str = "sparklog") -> Iterator[tuple[str, Any]]:
     """Every command; one whose own are loaded when it runs, as `jobs`, stands for them."""
-    for name, command in group.commands.items():
+    context = Context(group)
+    for name in group.commands:
+        command = group.get_command(context, name)
         if getattr(command, "commands", None):
             yield from commands_of(command, f"{path} {name}")
         else:
@@ -52,6 +57,15 @@ def documented_options(text: str) -> set[str]:
     table = text.partition("| option |")[2].partition("\n\n")[0]
     cells = re.findall(r"^\|([^|]+)\|", table, re.MULTILINE)
     return set(re.findall(r"`(-[^`]+)`", " ".join(cells)))
+
+
+class TestHelp:
+    def test_the_list_of_commands_has_the_first_lines_of_their_help(self) -> None:
+        group: Any = typer.main.get_group(app)
+        context = Context(group)
+        for name, one in LISTED.items():
+            first, _, _ = inspect.cleandoc(group.get_command(context, name).help).partition("\n\n")
+            assert one.about == first.replace("\n", " ")
 
 
 class TestPage:

@@ -12,12 +12,15 @@
                 whole is small; else the largest is left out, and the rule is applied to the
                 segments before it and to those behind it
 
-While its group is open, a byte is copied at most log2(segment.bytes / small) times, because its
-segment at least doubles each time; and once more when the group is full, after which no neighbour
-fits any more. A small group costs at most `small_bytes` a run. Two neighbouring full groups
-together exceed a limit; the open end of a log has about log2(segment.bytes / small) segments. With
-`growth` g instead of 2 a byte is copied log_g times, and the open end has up to g segments of each
-size.
+What it costs, with `growth` 2:
+
+    a byte      is copied at most log2(segment.bytes / small) times while its group is open, because
+                its segment at least doubles each time; and once more when the group is full
+    a run       also copies small groups, each of `small_bytes` at most
+    a log       has full groups, of which no two neighbours fit together, and an open end of about
+                log2(segment.bytes / small) segments
+
+With `growth` g the logarithm is that of base g, and the open end has up to g segments of each size.
 
 A segment without timestamps counts with the time when it was made. If it is merged with others that
 have timestamps, that time is gone, and a later run may copy the bytes once more.

@@ -56,7 +56,7 @@ class Slot:
         slot and its batch, and the cycle would keep both until Python's collector runs.
         """
         if self.outcome is None:
-            self.outcome = copy(error)
+            self.outcome = copy(without_frames(error))
 
 
 class Checked(NamedTuple):

@@ -108,6 +108,9 @@ class AppendWriter:
         if companions is not None:
             plans.append(partial(companions.plan, places=written.places))
         outcomes = log.commit_each(plans, list(ids), ready=written.shared.sync)
+        for error in outcomes:
+            if isinstance(error, SparklogError):
+                without_frames(error)  # they hold the requests of the commit, and so the error
         if companions is not None:
             companions.land(outcomes[-1])
         if topics:
@@ -119,9 +122,10 @@ class AppendWriter:
         self, topics: Sequence[TopicAppends], outcome: Committed | BaseException, *, is_last: bool
     ) -> None:
         """Settle the batches of topics. Raises the outcome if it is an error."""
+        if isinstance(outcome, SparklogError):
+            raise copy(outcome)  # because this frame has the error itself
         if isinstance(outcome, BaseException):
-            # A copy, because this frame has the error itself.
-            raise copy(without_frames(outcome))
+            raise outcome
         for one in topics:
             if one.error is None:
                 one.settle()

@@ -20,6 +20,7 @@ import resource
 from collections import OrderedDict
 from concurrent.futures import Future
 from contextlib import suppress
+from copy import copy
 from functools import cache, partial
 from threading import Lock
 from typing import Final
@@ -193,7 +194,10 @@ def finish(target: str) -> bool:
     call = _FINISHED.get(target)
     if call is None:
         return False
-    call.result()
+    error = call.exception()
+    if error is not None:
+        # A copy: `call` stays, and a raised error keeps the callers' frames with all their objects.
+        raise copy(error)
     _forget(target)
     return True
 

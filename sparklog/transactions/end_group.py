@@ -120,7 +120,7 @@ def _decision(end: End, image: Image) -> Ending | SparklogError | None:
     try:
         return end.decide(image)
     except SparklogError as error:
-        return error
+        return copy(error)  # without its frames: they hold the end, and so the outcome of the end
 
 
 def _decided(ends: Sequence[End], image: Image) -> list[Ending | SparklogError | None]:

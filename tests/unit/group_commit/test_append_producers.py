@@ -1,6 +1,8 @@
 """A producer's batch lands once, whichever instance takes its retries, and in its order."""
 
+import errno
 import gc
+import os
 import sys
 from collections.abc import Iterator
 
@@ -264,6 +266,15 @@ class TestMemoryOfRefusedBatches:
 
         self.refused(one, batch(0), by=StorageFullError)
 
+    def test_whose_sync_fails(self, log_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        def full(descriptor: int, _directory: str | None) -> None:
+            os.close(descriptor)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr("sparklog.storage.local_file._sync_and_close", full)
+
+        self.refused(Appender(log_dir, flush=True), batch(0), by=StorageFullError)
+
     def test_of_a_topic_that_is_deleted_meanwhile(self, one: Appender, log_dir: str) -> None:
         topic_id = one.topic_id("t")
         one.meanwhile.append(lambda: AdminClient(log_dir).delete_topics(["t"]))
@@ -275,3 +286,13 @@ class TestMemoryOfRefusedBatches:
         assert isinstance(slot.outcome, UnknownTopicError)
         del slot
         assert sys.getrefcount(refused) == before
+
+
+def test_a_bug_is_raised(one: Appender, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("sparklog.group_commit.append_topics.TopicAppends.placed", broken)
+
+    with pytest.raises(ZeroDivisionError):
+        one.append(*to(0, batch(0)))

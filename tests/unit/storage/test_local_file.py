@@ -2,11 +2,14 @@
 
 import errno
 import fcntl
+import gc
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -131,6 +134,20 @@ class TestDurable:
         for _ in range(3):
             with pytest.raises(StorageError, match="cannot sync d/a in .*: Input/output error"):
                 files.sync([path])
+
+    @pytest.mark.usefixtures("broken_disk")
+    def test_an_error_keeps_nothing_of_its_callers(self, files: LocalFiles) -> None:
+        def caller() -> ref[LocalFiles]:
+            mine = LocalFiles(files.uri)
+            with suppress(StorageError):
+                mine.sync([path])
+            return ref(mine)
+
+        path = written(files, "d/a")
+        found = caller()
+        gc.collect()
+
+        assert found() is None
 
     @pytest.mark.usefixtures("broken_disk")
     def test_an_error_goes_with_its_file(

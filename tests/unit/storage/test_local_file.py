@@ -41,10 +41,9 @@ def broken_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     fsync, failed = os.fsync, set()
 
     def once(descriptor: int) -> None:
-        inode = os.fstat(descriptor).st_ino
-        is_file = os.path.isfile(f"/proc/self/fd/{descriptor}")
-        if is_file and inode not in failed:
-            failed.add(inode)
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        if os.path.isfile(path) and path not in failed:
+            failed.add(path)
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         fsync(descriptor)
 

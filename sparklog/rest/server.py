@@ -13,7 +13,7 @@ from typing import Any, Final
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from sparklog.garbage import freeze_loaded
+from sparklog.garbage import collect_as_a_service
 from sparklog.pace import let_rest, rest_no_more
 from sparklog.rest.app import create_app
 from sparklog.rest.joined import JoinedWrites
@@ -185,6 +185,6 @@ def serve(settings: Settings) -> None:
     # these.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    freeze_loaded()
+    collect_as_a_service()
     let_rest()
     server.run()

@@ -17,7 +17,7 @@ from typing import Final
 import uvloop
 
 from sparklog.clock import Clock, SystemClock
-from sparklog.garbage import freeze_loaded
+from sparklog.garbage import collect_as_a_service
 from sparklog.pace import let_rest, rest_no_more
 from sparklog.service_logs import set_up_logs
 from sparklog.service_memory import give_back, give_back_code, spare_memory
@@ -153,7 +153,7 @@ async def _serve(settings: Settings) -> None:
     server = Server(settings, SystemClock())
     await server.start()
     await server.gateway.loaded()
-    freeze_loaded()
+    collect_as_a_service()
     let_rest()
     give_back()
     give_back_code()

@@ -215,6 +215,9 @@ class PartitionAppends:
         is_taken = [isinstance(verdict, int) for verdict in self.decided.verdicts]
         if is_same and self._is_transactional:
             self._take(is_taken, admission)
+        if is_taken == self._is_written:
+            self.is_stale, self.rows = False, self._rows([True] * len(self.written))
+            return
         pairs = list(zip(is_taken, self._is_written, strict=True))
         of_written = [taken for taken, is_in in pairs if is_in]
         self.is_stale = any(taken and not is_in for taken, is_in in pairs) or (

@@ -14,55 +14,75 @@ behind it. Segments of a partition's own cannot be split, so the partition is wr
 
 from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sparklog.config import TopicConfig
 from sparklog.errors import CommitConflictError, SparklogError, UnknownTopicError
 from sparklog.group_commit.admission import Admission
 from sparklog.group_commit.append_partition import PartitionAppends
 from sparklog.group_commit.append_slots import Checked
-from sparklog.log_writer import WritePlan
+from sparklog.log_writer import (
+    WriteOptions,
+    WritePlan,
+    config_of,
+    plan_write_on,
+    shared_bytes_max,
+)
 from sparklog.metadata.check import check_topic
-from sparklog.metadata.edit import TopicEdit
+from sparklog.metadata.edit import TopicEdit, with_fields
 from sparklog.metadata.image import Image, PartitionLog, TopicImage, at_log_end
-from sparklog.model import NO_TIMESTAMP, TimestampType
+from sparklog.model import NO_TIMESTAMP, SegmentEntry, TimestampType
 
 if TYPE_CHECKING:
     from sparklog.log_writer import TopicWriter
 
 
+class Target(NamedTuple):
+    """A topic that a group appends to, as the image before the write has it; and how, and when."""
+
+    topic: TopicImage
+    config: TopicConfig
+    now_ms: int
+    options: WriteOptions
+
+    @classmethod
+    def of(cls, topic: TopicImage, now_ms: int, options: WriteOptions) -> "Target":
+        """Return the target of a topic."""
+        return cls(topic, config_of(topic.description), now_ms, options)
+
+    @property
+    def plan(self) -> WritePlan:
+        """The plan of segments of the partitions' own."""
+        return plan_write_on(self.topic, self.now_ms, self.options)
+
+
 class TopicAppends:
     """The batches of one topic, and the error of the newest try to commit them."""
 
-    def __init__(
-        self,
-        topic: TopicImage,
-        plan: WritePlan,
-        checked: Sequence[Checked],
-        admission: Admission,
-    ) -> None:
-        """`plan` and `admission` were made from the image of `topic`."""
-        self.plan = plan
-        self.topic_id = plan.topic.topic_id
+    def __init__(self, target: Target, checked: Sequence[Checked], admission: Admission) -> None:
+        """`admission` was made from the image of the target."""
+        self.target = target
+        topic = target.topic
+        self.name = topic.description.name
+        self.topic_id = topic.description.topic_id
         self.error: SparklogError | None = None
-        self._shared_bytes_max = plan.shared_bytes_max
         of_partition: dict[int, list[Checked]] = {}
         for one in checked:
             of_partition.setdefault(one.slot.append.partition, []).append(one)
         self.partitions: list[PartitionAppends] = []
+        self.small: list[PartitionAppends] = []
+        """The partitions that go into a shared segment."""
+        self.large: list[PartitionAppends] = []
+        """The partitions that get segments of their own."""
+        small_bytes_max = shared_bytes_max(target.config, target.options)
         for number, found in sorted(of_partition.items()):
             log = topic.partition(number)
-            epoch = _leader_epoch(found, log)
-            self.partitions.append(PartitionAppends(log, found, epoch, self.topic_id, admission))
-
-    @property
-    def small(self) -> list[PartitionAppends]:
-        """The partitions that go into a shared segment."""
-        return [one for one in self.partitions if 0 < one.size <= self._shared_bytes_max]
-
-    @property
-    def large(self) -> list[PartitionAppends]:
-        """The partitions that get segments of their own."""
-        return [one for one in self.partitions if one.size > self._shared_bytes_max]
+            appends = PartitionAppends(
+                log, found, _leader_epoch(found, log), self.topic_id, admission
+            )
+            self.partitions.append(appends)
+            if appends.size:
+                (self.small if appends.size <= small_bytes_max else self.large).append(appends)
 
     def write_large(self, writer: "TopicWriter") -> None:
         """Write the partitions that get segments of their own."""
@@ -84,37 +104,45 @@ class TopicAppends:
         admitted = dict(admission.changed)
         try:
             topic = live_topic(image, self.topic_id)
-            for one in self.partitions:
-                one.place(topic.partition(one.partition), admission)
-            placed = [one for one in self.partitions if one.rows]
-            found = [(one.partition, one.decided) for one in placed]
-            edit = TopicEdit(
-                segments=at_log_end(topic, [row for one in placed for row in one.rows]),
-                leader_epochs={one.partition: one.leader_epoch for one in placed},
-                producers={number: one.producers for number, one in found if one.producers},
-                transactions={
-                    number: one.transactions
-                    for number, one in found
-                    if one.transactions is not None
-                },
-            )
+            edit = self._edit(topic, admission)
             check_topic(image, self.topic_id, edit)
         except SparklogError as error:
             self.error = copy(error)  # without its frames, as in `Slot.refuse`
             admission.changed = admitted
             return None
-        return edit if placed else None
+        return edit if edit.segments else None
+
+    def _edit(self, topic: TopicImage, admission: Admission) -> TopicEdit:
+        """Place all batches, and return the edit that appends their rows."""
+        parts: dict[str, Any] = {"leader_epochs": {}, "producers": {}, "transactions": {}}
+        rows: list[SegmentEntry] = []
+        for one in self.partitions:
+            number, log = one.partition, topic.partition(one.partition)
+            one.place(log, admission)
+            if not one.rows:
+                continue
+            rows += one.rows
+            parts["leader_epochs"][number] = one.leader_epoch
+            if one.decided.producers:
+                parts["producers"][number] = one.decided.producers
+            if one.decided.transactions is not None:
+                parts["transactions"][number] = one.decided.transactions
+        parts["segments"] = at_log_end(topic, rows)
+        edit = with_fields(TopicEdit, parts)
+        edit.check()
+        return edit
 
     def settle(self) -> None:
         """Give the batches their outcomes: the commit has landed."""
-        is_append_time = self.plan.config.timestamp_type is TimestampType.LOG_APPEND_TIME
+        config, now_ms = self.target.config, self.target.now_ms
+        is_append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
         for one in self.partitions:
-            one.settle(self.plan.now_ms if is_append_time else NO_TIMESTAMP)
+            one.settle(now_ms if is_append_time else NO_TIMESTAMP)
 
     def fail(self) -> None:
         """Give the error of the newest try to the batches that have no outcome."""
         found = self.error or CommitConflictError(
-            f"topic {self.plan.topic.name!r}: retries of these batches kept landing elsewhere"
+            f"topic {self.name!r}: retries of these batches kept landing elsewhere"
         )
         for one in self.partitions:
             one.fail(found)
@@ -125,8 +153,10 @@ def _leader_epoch(batches: Sequence[Checked], log: PartitionLog) -> int:
 
     A batch with another epoch than the partition's was refused before.
     """
-    asked = [slot.append.leader_epoch for slot, _ in batches]
-    return next((epoch for epoch in asked if epoch is not None), log.leader_epoch)
+    for slot, _ in batches:
+        if slot.append.leader_epoch is not None:
+            return slot.append.leader_epoch
+    return log.leader_epoch
 
 
 def live_topic(image: Image, topic_id: str) -> TopicImage:

@@ -26,9 +26,9 @@ from sparklog.group_commit.append_slots import (
     Slot,
     without_frames,
 )
-from sparklog.group_commit.append_topics import TopicAppends, live_topic
+from sparklog.group_commit.append_topics import Target, TopicAppends, live_topic
 from sparklog.group_commit.companions import Companions, Place, Places
-from sparklog.log_writer import PRODUCE, SharedSegment, WriteOptions, WritePlan, plan_write_on
+from sparklog.log_writer import PRODUCE, SharedSegment, WriteOptions
 from sparklog.metadata.batch import CheckedEdit
 from sparklog.metadata.catalog import Catalog, check_partition, told_of
 from sparklog.metadata.edit import Done, Edit
@@ -138,26 +138,30 @@ class AppendWriter:
 
     def _checked(self, slots: Sequence[Slot], image: Image, now_ms: int) -> list[TopicAppends]:
         """Return the sound batches by topic; the other slots get their errors as outcomes."""
-        topics: dict[str, TopicImage] = {}
-        plans: dict[str, WritePlan] = {}
+        # Loaded with the first batch: the kernels load slowly; other requests do not need them.
+        from sparklog.record.client_batch import check_client_batch
+
+        targets: dict[str, Target] = {}
         checked: dict[str, list[Checked]] = {}
         for slot in slots:
-            topic_id = slot.append.topic_id
+            append = slot.append
+            topic_id = append.topic_id
             try:
-                if topic_id not in plans:
-                    topics[topic_id] = live_topic(image, topic_id)
-                    plans[topic_id] = plan_write_on(topics[topic_id], now_ms, self._options)
-                _check_epoch(topics[topic_id], slot.append)
-                found = _checked(slot, plans[topic_id])
+                target = targets.get(topic_id)
+                if target is None:
+                    topic = live_topic(image, topic_id)
+                    target = targets[topic_id] = Target.of(topic, now_ms, self._options)
+                _check_epoch(target.topic, append)
+                check_partition(target.topic.description, append.partition)
+                batch = check_client_batch(
+                    append.batch, target.config, now_ms, slot.produce_version
+                )
             except SparklogError as error:
                 slot.refuse(error)
             else:
-                checked.setdefault(topic_id, []).append(found)
+                checked.setdefault(topic_id, []).append(Checked(slot, batch))
         admission = Admission(image.transactional_ids)
-        return [
-            TopicAppends(topics[one], plans[one], found, admission)
-            for one, found in checked.items()
-        ]
+        return [TopicAppends(targets[one], found, admission) for one, found in checked.items()]
 
     def _written(self, topics: Sequence[TopicAppends], pieces: Collection[bytes] = ()) -> _Written:
         """Write all batches, and the companions' pieces; begin to make them durable."""
@@ -196,7 +200,7 @@ class AppendWriter:
         from sparklog.log_writer import TopicWriter
 
         files, clock = self._catalog.files, self._catalog.clock
-        topic.write_large(TopicWriter(files, topic.plan, clock, 0, shared))
+        topic.write_large(TopicWriter(files, topic.target.plan, clock, 0, shared))
 
     def _plan(self, topics: Collection[TopicAppends]) -> Plan:
         """Return the plan that commits topics in one entry; it leaves out those with an error."""
@@ -211,7 +215,7 @@ class AppendWriter:
             edits = {one.topic_id: edit for one, edit in placed if edit is not None}
             if not edits:
                 return Done()
-            names = [one.plan.topic.name for one in topics if one.topic_id in edits]
+            names = [one.name for one in topics if one.topic_id in edits]
             told = {"topics": ", ".join(names), **told_of(edits.values())}
             edit = Edit(
                 operation=PRODUCE,
@@ -240,13 +244,3 @@ def _check_epoch(topic: TopicImage, append: Append) -> None:
             f"{topic.description.name}-{append.partition}: appended with leader epoch "
             f"{append.leader_epoch}, it is {current} now"
         )
-
-
-def _checked(slot: Slot, plan: WritePlan) -> Checked:
-    # Loaded with the first batch: the kernels load slowly, and other requests do not need them.
-    from sparklog.record.client_batch import check_client_batch
-
-    append = slot.append
-    check_partition(plan.topic, append.partition)
-    batch = check_client_batch(append.batch, plan.config, plan.now_ms, slot.produce_version)
-    return Checked(slot, batch)

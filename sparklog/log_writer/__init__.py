@@ -23,9 +23,11 @@ from sparklog.log_writer.own_offsets import NO_OFFSET, mixed
 from sparklog.log_writer.plan import (
     WriteOptions,
     WritePlan,
+    config_of,
     plan_write,
     plan_write_on,
     plan_write_to,
+    shared_bytes_max,
 )
 from sparklog.log_writer.segment_file import SegmentFile
 from sparklog.log_writer.shared_segment import SharedSegment
@@ -43,12 +45,14 @@ __all__ = [
     "WritePlan",
     "check_rows",
     "commit_write",
+    "config_of",
     "counted_from",
     "in_order",
     "mixed",
     "plan_write",
     "plan_write_on",
     "plan_write_to",
+    "shared_bytes_max",
     "takes_all_of_now",
     "write_of",
 ]

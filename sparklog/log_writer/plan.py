@@ -93,8 +93,8 @@ class WritePlan:
 
     @property
     def shared_bytes_max(self) -> int:
-        """Up to this size a partition's batches go into a shared segment; 0: never."""
-        return min(self.config.shared_segment_max_bytes, self._segment_bytes)
+        """See `shared_bytes_max`."""
+        return shared_bytes_max(self.config, self.options)
 
     @property
     def roll_policy(self) -> RollPolicy:
@@ -106,6 +106,11 @@ class WritePlan:
             index_interval_bytes=self.config.index_interval_bytes,
             segment_index_bytes=self.config.segment_index_bytes,
         )
+
+
+def shared_bytes_max(config: TopicConfig, options: WriteOptions) -> int:
+    """Return up to which size a partition's batches go into a shared segment; 0: never."""
+    return min(config.shared_segment_max_bytes, options.segment_bytes or config.segment_bytes)
 
 
 def plan_write(catalog: Catalog, topic: str, options: WriteOptions) -> WritePlan:
@@ -125,7 +130,7 @@ def plan_write_on(topic: TopicImage, now_ms: int, options: WriteOptions) -> Writ
     states = {number: log.state for number, log in topic.partitions.items()}
     return WritePlan(
         topic=topic.description,
-        config=_parsed(tuple(topic.description.configs.items())),
+        config=config_of(topic.description),
         now_ms=now_ms,
         options=options,
         end_offsets={number: state.log_end_offset for number, state in states.items()},
@@ -133,6 +138,11 @@ def plan_write_on(topic: TopicImage, now_ms: int, options: WriteOptions) -> Writ
             number: state.leader_epoch for number, state in states.items() if state.leader_epoch
         },
     )
+
+
+def config_of(topic: TopicDescription) -> TopicConfig:
+    """Return the configs of a topic."""
+    return _parsed(tuple(topic.configs.items()))
 
 
 @lru_cache(1024)

@@ -71,7 +71,8 @@ def check(image: Image, edit: Edit, *, skips_topics: bool = False) -> None:
         _check_forgotten(image, topic_id, edit)
     if edit.fold is not None:
         _check_fold(image, edit.fold)
-    _check_shared(image, edit.topics.values(), edit.forget_shared)
+    if edit.forget_shared or not skips_topics:
+        _check_shared(image, edit.topics.values(), edit.forget_shared)
     _check_brokers(image, edit)
     _check_users(edit)
 

@@ -257,10 +257,9 @@ class TopicEdit:
     @property
     def is_empty(self) -> bool:
         """Whether the edit changes nothing."""
-        return not any(
+        return not self.segments and not any(
             (
                 self.description,
-                self.segments,
                 self.partitions,
                 self.transactions,
                 self.epochs,

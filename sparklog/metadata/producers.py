@@ -94,7 +94,7 @@ def sequenced(state: ProducerState | None, batch: SequencedBatch) -> ProducerSta
     A producer without a state may begin with any sequence; a new epoch must begin with 0. Raises
     InvalidProducerEpochError for an epoch below the state's, OutOfOrderSequenceError for a gap.
     """
-    added = ProducerBatch(*batch[2:])
+    added = ProducerBatch._make(batch[2:])
     if state is None:
         return ProducerState(batch.producer_id, batch.epoch, (added,))
     if batch.epoch < state.epoch:
@@ -103,14 +103,15 @@ def sequenced(state: ProducerState | None, batch: SequencedBatch) -> ProducerSta
             f"{state.epoch} now"
         )
     batches = state.batches if batch.epoch == state.epoch else ()
+    first, last = batch.first_sequence, batch.last_sequence
     for known in batches:
-        if known[:2] == added[:2]:
+        if known.first_sequence == first and known.last_sequence == last:
             return Duplicate(known.first_offset, known.timestamp_ms)
     expected = (batches[-1].last_sequence + 1) % _SEQUENCES if batches else 0
-    if batch.first_sequence != expected:
+    if first != expected:
         raise OutOfOrderSequenceError(
             f"producer {batch.producer_id}, epoch {batch.epoch}: a batch that begins with sequence "
-            f"{batch.first_sequence} where {expected} is next"
+            f"{first} where {expected} is next"
         )
     return ProducerState(
         batch.producer_id, batch.epoch, (*batches, added)[-BATCHES_MAX:], state.used_ms
@@ -146,11 +147,12 @@ class Producers:
         """Return the states after entries that set some, one entry after another."""
         result = self
         for used, used_ms in uses:
-            changed = result.states.mutate()
+            states = result.states
             for producer_id, epoch, batches, _ in used:
-                changed[producer_id] = ProducerState(producer_id, epoch, batches, used_ms)
-            result = Producers(changed.finish(), result.mark)
-            if len(result.states) > PRODUCERS_MAX:
+                state = ProducerState(producer_id, epoch, batches, used_ms)
+                states = states.set(producer_id, state)
+            result = Producers(states, result.mark)
+            if len(states) > PRODUCERS_MAX:
                 result = result.without_oldest(used_ms)
         return result
 

@@ -204,9 +204,9 @@ def _partition(content: TopicContent, topic: str, partition: int) -> PartitionLo
 def _applied(content: TopicContent, topic: str, waiting: Waiting) -> TopicContent:
     """Return the content after edits, one after another; consecutive produces apply together."""
     if len(waiting) == 1 and waiting[0][0].only_appends:
-        edit, _ = waiting[0]
-        if len(edit.segments) == 1 and not edit.producers:
-            return _with_one(content, topic, edit)
+        edit, stamp = waiting[0]
+        if len(edit.segments) == 1 and edit.producers.keys() <= {edit.segments[0].partition}:
+            return _with_one(content, topic, edit, stamp)
         return _grown(content, topic, waiting)
     for appends, some in groupby(waiting, key=lambda one: one[0].only_appends):
         if appends:
@@ -217,13 +217,16 @@ def _applied(content: TopicContent, topic: str, waiting: Waiting) -> TopicConten
     return content
 
 
-def _with_one(content: TopicContent, topic: str, edit: TopicEdit) -> TopicContent:
-    """Return the content after an edit that appends one segment, and nothing else."""
+def _with_one(content: TopicContent, topic: str, edit: TopicEdit, stamp: Stamp) -> TopicContent:
+    """Return the content after an edit that appends one segment, with its producers."""
     (entry,) = edit.segments
     number = entry.partition
     log = _partition(content, topic, number)
+    states = edit.producers.get(number)
+    uses = () if states is None else ((states, stamp.timestamp_ms),)
+    grown = log.grown(((entry, edit.leader_epochs.get(number)),), uses)
     return TopicContent(
-        content.partitions.set(number, log.grown([(entry, edit.leader_epochs.get(number))])),
+        content.partitions.set(number, grown),
         content.removed,
         content.receipts,
         content.vacuum_horizon_ms,

@@ -115,13 +115,17 @@ def check_client_batch(
     is_append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
     if not is_append_time:
         _check_times(view, times, config, now_ms)
-    stored = _Stored(header, now_ms if is_append_time else times.largest, config)
+    newest = now_ms if is_append_time else times.largest
+    codec = header.attributes & layout.CODEC_MASK
+    if config.codec not in (None, codec) or is_append_time or newest != header.max_timestamp:
+        stored = _Stored(header, newest, config)
+        view, codec = stored.data(view, payload), stored.codec
     return ClientBatch(
-        data=stored.data(view, payload),
+        data=view,
         record_count=header.record_count,
         min_timestamp=now_ms if is_append_time else times.least,
-        max_timestamp=stored.max_timestamp,
-        codec=stored.codec,
+        max_timestamp=newest,
+        codec=codec,
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,
@@ -274,7 +278,7 @@ def _places(is_refused: Any) -> tuple[int, ...]:
 
 
 class _Stored:
-    """How a topic stores a batch."""
+    """How a topic stores a batch that it does not store as it came."""
 
     def __init__(self, header: BatchHeader, max_timestamp: int, config: TopicConfig) -> None:
         self.max_timestamp = max_timestamp
@@ -290,16 +294,13 @@ class _Stored:
         self._config = config
 
     def data(self, view: Bytes, payload: Bytes) -> Bytes:
-        """Return the bytes to store: as they came, with a changed header, or with changed records.
+        """Return the bytes to store: with a changed header, or with changed records.
 
         `payload` are the records, decompressed. They are encoded again only if the codec changes.
         The append time, and a largest time that the header had wrong, change the header alone.
         """
         if self.codec != self._sent_codec:
             return self._encoded(view, payload)
-        header = self._header
-        if self._attributes == header.attributes and self.max_timestamp == header.max_timestamp:
-            return view
         return self._with_header(view.copy())
 
     def _encoded(self, view: Bytes, payload: Bytes) -> Bytes:

@@ -25,9 +25,9 @@ from sparklog.group_commit.append_slots import (
     Checked,
     Slot,
 )
-from sparklog.group_commit.append_topics import TopicAppends
+from sparklog.group_commit.append_topics import Target, TopicAppends
 from sparklog.log.segment_writer import SegmentBuilder
-from sparklog.log_writer import plan_write_on, shared_segment
+from sparklog.log_writer import shared_segment
 from sparklog.log_writer.plan import WriteOptions
 from sparklog.metadata.edit import NO_STAMP, PartitionState, TopicEdit
 from sparklog.metadata.image import TopicImage
@@ -328,12 +328,12 @@ def test_a_row_is_that_of_a_segment_builder(batches: list[bytes], end_offset: in
     """
     topic = TopicImage(TopicDescription("t", "id", 1, {}, 0), 0)
     grown = topic.apply(TopicEdit(partitions={0: PartitionState(0, end_offset)}), NO_STAMP)
-    plan = plan_write_on(grown, NOW_MS, WriteOptions())
+    target = Target.of(grown, NOW_MS, WriteOptions())
     checked = [
-        Checked(Slot(Append("id", 0, one), 13), check_client_batch(one, plan.config, NOW_MS, 13))
+        Checked(Slot(Append("id", 0, one), 13), check_client_batch(one, target.config, NOW_MS, 13))
         for one in batches
     ]
-    (partition,) = TopicAppends(grown, plan, checked, Admission(NO_TRANSACTIONAL_IDS)).partitions
+    (partition,) = TopicAppends(target, checked, Admission(NO_TRANSACTIONAL_IDS)).partitions
     data = b"".join(map(flat_view, partition.pieces))
     partition.lie_at("__shared/x.log", 70, 5)
     partition.place(grown.partition(0), Admission(NO_TRANSACTIONAL_IDS))

@@ -4,7 +4,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from copy import copy
 from functools import cached_property
-from itertools import accumulate, groupby
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
@@ -137,21 +137,25 @@ class PartitionAppends:
         self.batches = batches
         self._topic_id = topic_id
         self._log = log
-        self._is_transactional = any(batch.is_transactional for _, batch in batches)
+        self._is_transactional = False
         self.decided = decided(log, batches, topic_id, admission)
         """The verdicts on the newest image, and the states after them."""
         self.rows: Sequence[SegmentEntry] = ()
         """Rows of the batches that the newest plan appends, with their offsets in the file."""
         self.is_stale = False
         """Whether the newest plan wants batches that were not written: write again."""
-        self._is_written = [isinstance(verdict, int) for verdict in self.decided.verdicts]
-        self.written = [
-            batch for (_, batch), is_in in zip(batches, self._is_written, strict=True) if is_in
-        ]
+        self._is_written: list[bool] = []
+        self.written: list[ClientBatch] = []
         """The batches that are written, one after another."""
-        counts = (batch.record_count for batch in self.written)
-        self._offsets = list(accumulate(counts, initial=log.log_end_offset))
-        self._positions = list(accumulate((len(one.data) for one in self.written), initial=0))
+        self._offsets, self._positions = [log.log_end_offset], [0]
+        for (_, batch), verdict in zip(batches, self.decided.verdicts, strict=True):
+            is_written = isinstance(verdict, int)
+            self._is_written.append(is_written)
+            self._is_transactional |= batch.is_transactional
+            if is_written:
+                self.written.append(batch)
+                self._offsets.append(self._offsets[-1] + batch.record_count)
+                self._positions.append(self._positions[-1] + len(batch.data))
         self.leader_epoch = leader_epoch
         self._slice = "", 0, 0
         self._segments: Sequence[SegmentEntry] = ()

@@ -240,13 +240,15 @@ class TopicEdit:
 
     @property
     def only_appends(self) -> bool:
-        """Whether the edit only appends segments and sets producers, as a produce does."""
+        """Whether the edit only appends segments, and sets producers and open transactions.
+
+        Produces and the ends of transactions do.
+        """
         return not (
             self.remove
             or self.receipts
             or self.partitions
             or self.replace
-            or self.transactions
             or self.epochs
             or self.forget
             or self.forget_receipts_before_ms is not None

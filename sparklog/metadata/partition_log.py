@@ -208,11 +208,15 @@ class PartitionLog:
         )
 
     def grown(
-        self, added: Sequence[tuple[SegmentEntry, int | None]], uses: Sequence[Use] = ()
+        self,
+        added: Sequence[tuple[SegmentEntry, int | None]],
+        uses: Sequence[Use] = (),
+        transactions: tuple[OpenTransaction, ...] | None = None,
     ) -> "PartitionLog":
         """Return the log after `added`: segments at its end, and the epochs of their edits' plans.
 
-        `uses` are the producers' states of these edits. The edits may have no other changes.
+        `uses` are the producers' states of these edits, `transactions` the open ones after them;
+        None leaves these as they are. The edits may have no other changes.
         """
         state, live, epochs = self.state, self.live, self.epochs
         for entry, epoch in added:
@@ -221,9 +225,8 @@ class PartitionLog:
             state = state.ending_at(added[-1][0].next_offset)
             live = live.appended([entry for entry, _ in added])
         idempotence = self.idempotence.after(uses) if uses else self.idempotence
-        return PartitionLog(
-            self.name, self.partition, state, live, self.transactions, epochs, idempotence
-        )
+        opened = self.transactions if transactions is None else transactions
+        return PartitionLog(self.name, self.partition, state, live, opened, epochs, idempotence)
 
     def apply(
         self, edit: TopicEdit, changes: SegmentChanges | None, stamp: Stamp

@@ -17,7 +17,14 @@ from immutables import Map
 
 from sparklog.errors import UsageError
 from sparklog.log.segments import SegmentList
-from sparklog.metadata.edit import ALL_FILES_MS, Receipt, ReceiptKey, Stamp, TopicEdit
+from sparklog.metadata.edit import (
+    ALL_FILES_MS,
+    OpenTransaction,
+    Receipt,
+    ReceiptKey,
+    Stamp,
+    TopicEdit,
+)
 from sparklog.metadata.partition_log import PartitionLog, changes_by_partition
 from sparklog.metadata.producers import Use
 from sparklog.metadata.segments import NO_ROWS, Later, TakenOut
@@ -202,10 +209,10 @@ def _partition(content: TopicContent, topic: str, partition: int) -> PartitionLo
 
 
 def _applied(content: TopicContent, topic: str, waiting: Waiting) -> TopicContent:
-    """Return the content after edits, one after another; consecutive produces apply together."""
+    """Return the content after edits, one after another; consecutive appends apply together."""
     if len(waiting) == 1 and waiting[0][0].only_appends:
         edit, stamp = waiting[0]
-        if len(edit.segments) == 1 and edit.producers.keys() <= {edit.segments[0].partition}:
+        if len(edit.segments) == 1 and _is_about(edit, edit.segments[0].partition):
             return _with_one(content, topic, edit, stamp)
         return _grown(content, topic, waiting)
     for appends, some in groupby(waiting, key=lambda one: one[0].only_appends):
@@ -217,14 +224,20 @@ def _applied(content: TopicContent, topic: str, waiting: Waiting) -> TopicConten
     return content
 
 
+def _is_about(edit: TopicEdit, partition: int) -> bool:
+    """Whether an edit sets producers and transactions of no other partition."""
+    return edit.producers.keys() <= {partition} and edit.transactions.keys() <= {partition}
+
+
 def _with_one(content: TopicContent, topic: str, edit: TopicEdit, stamp: Stamp) -> TopicContent:
-    """Return the content after an edit that appends one segment, with its producers."""
+    """Return the content after an edit that appends one segment, and is about its partition."""
     (entry,) = edit.segments
     number = entry.partition
     log = _partition(content, topic, number)
     states = edit.producers.get(number)
     uses = () if states is None else ((states, stamp.timestamp_ms),)
-    grown = log.grown(((entry, edit.leader_epochs.get(number)),), uses)
+    added = ((entry, edit.leader_epochs.get(number)),)
+    grown = log.grown(added, uses, edit.transactions.get(number))
     return TopicContent(
         content.partitions.set(number, grown),
         content.removed,
@@ -239,16 +252,19 @@ def _grown(
 ) -> TopicContent:
     added: dict[int, list[tuple[SegmentEntry, int | None]]] = {}
     uses: dict[int, list[Use]] = {}
+    transactions: dict[int, tuple[OpenTransaction, ...]] = {}
     for edit, stamp in edits:
         for entry in edit.segments:
             epoch = edit.leader_epochs.get(entry.partition)
             added.setdefault(entry.partition, []).append((entry, epoch))
         for number, states in edit.producers.items():
             uses.setdefault(number, []).append((states, stamp.timestamp_ms))
+        transactions.update(edit.transactions)
     logs = content.partitions.mutate()
-    for number in added.keys() | uses.keys():
+    for number in added.keys() | uses.keys() | transactions.keys():
         log = _partition(content, topic, number)
-        logs[number] = log.grown(added.get(number, ()), uses.get(number, ()))
+        some, used = added.get(number, ()), uses.get(number, ())
+        logs[number] = log.grown(some, used, transactions.get(number))
     return TopicContent(
         logs.finish(),
         content.removed,

@@ -4,9 +4,13 @@ Records are per round of the main load; `--quick` takes a million and one round,
 """
 
 import argparse
+import fcntl
+import os
 import shutil
+import struct
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -51,11 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     records = asked.records or (1_000_000 if asked.quick else 10_000_000)
     rounds = asked.rounds or (1 if asked.quick else 5)
     directory = Path(tempfile.mkdtemp(prefix="bench-", dir=asked.dir))
+    _spread(directory)
     figures: list[Figure] = []
     try:
         for part in asked.only or PARTS:
             run: Callable[[Settings], list[Figure]] = import_module(f"bench.{part}").run
-            measured = run(Settings(records, rounds, asked.quick, directory))
+            place = Path(tempfile.mkdtemp(dir=directory))
+            measured = run(Settings(records, rounds, asked.quick, place))
             print_table(measured)
             figures += measured
     finally:
@@ -63,6 +69,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if figures:
             write_json(asked.json, figures, {"records": records, "rounds": rounds})
             print(f"figures in {asked.json}")
+
+
+def _spread(directory: Path) -> None:
+    """Let ext4 place each directory made in this one apart, by its name (chattr +T).
+
+    Without a journal, ext4 looks at all inodes that were freed lately in the place of a new file:
+    up to 0.7 ms for each file. A part would pay for the files that the parts before have deleted.
+    """
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # another file system
+            (flags,) = struct.unpack("l", fcntl.ioctl(descriptor, _GET_FLAGS, bytes(8)))
+            fcntl.ioctl(descriptor, _SET_FLAGS, struct.pack("l", flags | _TOP_DIRECTORY))
+    finally:
+        os.close(descriptor)
+
+
+_GET_FLAGS, _SET_FLAGS, _TOP_DIRECTORY = 0x80086601, 0x40086602, 0x00020000
+"""FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, EXT4_TOPDIR_FL of Linux."""
 
 
 def _parser() -> argparse.ArgumentParser:

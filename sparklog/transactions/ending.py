@@ -227,8 +227,8 @@ def _topic_edit(
         segments.append(row)
     ended = {number: one for number, one in appended.items() if one.markers}
     return TopicEdit(
-        segments=segments,
-        replace=list(replaced.values()),
+        segments=tuple(segments),
+        replace=tuple(replaced.values()),
         transactions={
             number: tuple(OpenTransaction(*still) for still in one.opened.items())
             for number, one in ended.items()

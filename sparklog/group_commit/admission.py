@@ -39,17 +39,16 @@ class Admission:
         version 11 with the code TRANSACTION_ABORTABLE. From 12 on the batch adds the partition.
         """
         known = self._of(batch.producer_id)
-        told = f"producer {batch.producer_id}, epoch {batch.producer_epoch}, partition "
-        told += f"{place.partition} of topic {place.topic_id}"
         if known is None:
+            told = _told(batch, place)
             raise InvalidTxnStateError(f"{told}: no transactional id has this producer")
         if batch.producer_epoch != known.epoch:
+            told = _told(batch, place)
             raise InvalidProducerEpochError(f"{told}: it has epoch {known.epoch} now")
-        is_in = known.is_open and place in known.partitions
-        if not is_in and version < ADDS_FROM:
+        if version < ADDS_FROM and not _is_in(place, known):
             is_abortable = version >= ABORTABLE_FROM
             raise InvalidTxnStateError(
-                f"{told}: the partition is in no open transaction of it",
+                f"{_told(batch, place)}: the partition is in no open transaction of it",
                 code=ErrorCode.TRANSACTION_ABORTABLE
                 if is_abortable
                 else ErrorCode.INVALID_TXN_STATE,
@@ -58,12 +57,21 @@ class Admission:
     def take(self, producer_id: int, place: TransactionPartition) -> None:
         """Note a batch that is appended: begin its transaction, or add its partition, if needed."""
         known = self._of(producer_id)
-        if known is not None and not (known.is_open and place in known.partitions):
-            begun = known.begun()
-            self.changed[known.transactional_id] = begun._replace(
-                partitions=(*begun.partitions, place)
-            )
+        if known is not None and not _is_in(place, known):
+            self.changed[known.transactional_id] = known.begun().with_partition(place)
 
     def _of(self, producer_id: int) -> TransactionalId | None:
         known = self.ids.of_producer(producer_id)
         return None if known is None else self.changed.get(known.transactional_id, known)
+
+
+def _is_in(place: TransactionPartition, known: TransactionalId) -> bool:
+    """Whether a partition is in an open transaction of an id."""
+    return known.is_open and place in known.partitions
+
+
+def _told(batch: "ClientBatch", place: TransactionPartition) -> str:
+    return (
+        f"producer {batch.producer_id}, epoch {batch.producer_epoch}, partition "
+        f"{place.partition} of topic {place.topic_id}"
+    )

@@ -1,86 +1,140 @@
-"""Edits that only append, as JSON: a gateway writes little else, and each has many segments.
+"""Edits of appends and of transactions, as JSON: a gateway writes little else.
+
+    segments, their leader epochs and producers          of each append
+    open transactions, transactional ids, producer ids   of the steps of transactions
+    replaced segments                                    with the spans of aborted transactions
 
 The encoder checks the type of every value of such an edit. So a reader of the JSON decodes an equal
 edit, and the JSON need not be read back before it is committed.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from sparklog.metadata.codec_segments import plain_segment_json
-from sparklog.metadata.codec_types import INT64, Json
-from sparklog.metadata.edit import Edit, TopicEdit
-from sparklog.metadata.producers import ProducerState
+from sparklog.metadata.codec_transactions import plain_ids_json
+from sparklog.metadata.codec_types import Json, all_are, are_integers, lists
+from sparklog.metadata.edit import Edit, OpenTransaction, TopicEdit
+from sparklog.metadata.producers import ProducerBatch, ProducerState
+
+_BATCHES: Final = attrgetter("batches")
+
+Encoder = Callable[[Any], Any]
+"""Returns the JSON value of a field; None for a value that a reader might not decode as it is."""
 
 
 def appends_json(edit: Edit) -> Json | None:
-    """Return the object of `codec.edit_json`, for an edit that only appends; None for any other.
+    """Return the object of `codec.edit_json`, for an edit of appends and transactions; else None.
 
-    `codec.edit_of` returns an edit that is equal to this one, except for the `used_ms` of
-    producers' states, which an image sets. None also for a value that cannot be read back.
+    `codec.edit_of` returns an edit that is equal to this one, except for the times of producers'
+    states and of transactional ids, which an image sets. None also for a value that cannot be read
+    back.
     """
-    is_told = type(edit.operation) is str and edit.operation and edit.topics
-    if not is_told or _rest_of_edit(edit) != _REST_OF_EDIT:
+    return _edit_json(edit)
+
+
+def _encoder(
+    kind: type[Edit | TopicEdit], encoders: Mapping[str, Encoder], *untold: str
+) -> Callable[[Any], Json | None]:
+    """Return the encoder of a dataclass: of its fields all but those of `encoders` are defaults.
+
+    `encoders` are in the order of `codec`; `untold` are fields that its JSON does not have.
+    """
+    defaults = {one.name: one.default for one in fields(kind) if one.name not in untold}
+    members = [(name, defaults.pop(name), encode) for name, encode in encoders.items()]
+    rest, rests_defaults = attrgetter(*defaults), tuple(defaults.values())
+
+    def encoded(value: Any) -> Json | None:
+        if rest(value) != rests_defaults:
+            return None
+        found: Json = {}
+        for name, default, encode in members:
+            part = getattr(value, name)
+            if part != default:
+                found[name] = written = encode(part)
+                if written is None:
+                    return None
+        return found
+
+    return encoded
+
+
+def _operation(value: str) -> str | None:
+    return value if type(value) is str and value else None
+
+
+def _integer(value: int) -> int | None:
+    return value if are_integers([value]) else None
+
+
+def _topics_json(topics: Mapping[str, TopicEdit]) -> Json | None:
+    found = {topic_id: _topic_json(one) for topic_id, one in topics.items()}
+    return None if None in found.values() else found
+
+
+def _segments_json(entries: object) -> list[Json | None] | None:
+    if type(entries) is not tuple:
         return None
-    topics: Json = {}
-    for topic_id, of_topic in edit.topics.items():
-        found = _topic_json(of_topic)
-        if found is None:
-            return None
-        topics[topic_id] = found
-    return {"operation": edit.operation, "topics": topics}
+    found = list(map(plain_segment_json, entries))
+    return None if None in found else found
 
 
-def _others(
-    kind: type[Edit | TopicEdit], *names: str
-) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[Any, ...]]:
-    """Return a getter of all fields of a dataclass but `names`, and their defaults."""
-    found = [one for one in fields(kind) if one.name not in names]
-    return attrgetter(*(one.name for one in found)), tuple(one.default for one in found)
+def _is_by_partition(value: object) -> bool:
+    return type(value) is dict and are_integers(value)
 
 
-_rest_of_edit, _REST_OF_EDIT = _others(Edit, "operation", "parameters", "topics")
-_rest_of_topic, _REST_OF_TOPIC = _others(TopicEdit, "segments", "leader_epochs", "producers")
-
-
-def _topic_json(edit: TopicEdit) -> Json | None:
-    if type(edit.segments) is not tuple or _rest_of_topic(edit) != _REST_OF_TOPIC:
+def _epochs_json(epochs: Mapping[int, int]) -> Json | None:
+    if not (_is_by_partition(epochs) and are_integers(epochs.values())):
         return None
-    found: Json = {}
-    if edit.segments:
-        found["segments"] = segments = list(map(plain_segment_json, edit.segments))
-        if None in segments:
-            return None
-    epochs = edit.leader_epochs
-    if epochs:
-        if not (_are_numbers(epochs) and _are_numbers(epochs.values())):
-            return None
-        found["leader_epochs"] = {str(number): epoch for number, epoch in epochs.items()}
-    if edit.producers:
-        found["producers"] = producers = _producers_json(edit.producers)
-        if producers is None:
-            return None
-    return found
+    return {str(number): epoch for number, epoch in epochs.items()}
+
+
+def _transactions_json(transactions: Mapping[int, tuple[OpenTransaction, ...]]) -> Json | None:
+    if not (_is_by_partition(transactions) and all_are(tuple, transactions.values())):
+        return None
+    opened = list(chain.from_iterable(transactions.values()))
+    if not (all_are(OpenTransaction, opened) and are_integers([*chain.from_iterable(opened)])):
+        return None
+    return {str(number): lists(some) for number, some in transactions.items()}
 
 
 def _producers_json(producers: Mapping[int, tuple[ProducerState, ...]]) -> Json | None:
-    if not _are_numbers(producers):
+    if not (_is_by_partition(producers) and all_are(tuple, producers.values())):
         return None
-    found: Json = {}
-    for partition, states in producers.items():
-        numbers = [
-            [state.producer_id, state.epoch, *chain.from_iterable(state.batches)]
-            for state in states
+    states = list(chain.from_iterable(producers.values()))
+    if not (all_are(ProducerState, states) and all_are(tuple, map(_BATCHES, states))):
+        return None
+    found = {
+        str(number): [
+            [one.producer_id, one.epoch, *chain.from_iterable(one.batches)] for one in some
         ]
-        if type(states) is not tuple or not all(map(_are_numbers, numbers)):
-            return None
-        found[str(partition)] = numbers
-    return found
+        for number, some in producers.items()
+    }
+    batches = chain.from_iterable(map(_BATCHES, states))
+    numbers = list(chain.from_iterable(chain.from_iterable(found.values())))
+    return found if all_are(ProducerBatch, batches) and are_integers(numbers) else None
 
 
-def _are_numbers(values: Collection[Any]) -> bool:
-    """Whether all are integers that fit 64 bits; False if there is none."""
-    return set(map(type, values)) == {int} and max(values) < INT64 and min(values) >= -INT64
+_topic_json: Final = _encoder(
+    TopicEdit,
+    {
+        "segments": _segments_json,
+        "replace": _segments_json,
+        "transactions": _transactions_json,
+        "leader_epochs": _epochs_json,
+        "producers": _producers_json,
+    },
+)
+_edit_json: Final = _encoder(
+    Edit,
+    {
+        "operation": _operation,
+        "topics": _topics_json,
+        "next_producer_id": _integer,
+        "transactional_ids": plain_ids_json,
+    },
+    "parameters",
+)

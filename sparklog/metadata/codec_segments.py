@@ -2,25 +2,36 @@
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from sparklog.metadata.codec_types import INT64, Json, check_names, integers, mapping, refused
+from sparklog.metadata.codec_types import (
+    INT64,
+    Json,
+    all_are,
+    are_integers,
+    check_names,
+    integers,
+    mapping,
+    refused,
+)
 from sparklog.metadata.tables import (
     PATH_COLUMNS,
     SEGMENT_SCHEMA,
     maker_of_segments,
     segment_fields,
 )
-from sparklog.model import SegmentEntry
+from sparklog.model import AbortedRange, SegmentEntry
 
 _DEFAULTS: Final = {
     "log_position": 0,
     "max_timestamp": -1,
     "max_timestamp_delta": 0,
     "transactional": False,
+    "aborted": (),
 }
 _TYPES: Final = {
     field.name: bool
@@ -56,21 +67,25 @@ class _Plain(NamedTuple):
 
 
 def plain_segment_json(entry: SegmentEntry) -> Json | None:
-    """Return `segment_json` of a segment without index files and aborted ranges; else None.
+    """Return `segment_json` of a segment without index files; else None.
 
     Each value has the type of its column, so `segment_of` returns an equal entry. Returns None,
     too, if a value has another type.
     """
     plain = _plain(tuple(map(type, entry)))
-    if plain is None or entry.aborted or max(plain.integers(entry)) >= INT64:
+    if plain is None or max(plain.integers(entry)) >= INT64:
         return None
-    ids = entry.producer_ids
-    if ids and (set(map(type, ids)) != {int} or max(ids) >= INT64):
+    ids, spans = entry.producer_ids, entry.aborted
+    if ids and not are_integers(ids):
         return None
     found = dict(zip(plain.names, plain.values(entry), strict=True))
     for name, default in _DEFAULTS.items():
         if found[name] == default:
             del found[name]
+    if spans:
+        if not (all_are(AbortedRange, spans) and are_integers([*chain.from_iterable(spans)])):
+            return None
+        found["aborted"] = [one._asdict() for one in spans]
     return found
 
 
@@ -87,7 +102,7 @@ def _plain(types: tuple[type, ...]) -> _Plain | None:
         wanted = tuple if _TYPES[name] is list else _TYPES[name]
         if not is_absent and (kind is not wanted or is_index):
             return None
-    names = [name for name in _TYPES if given[name] is not type(None) and name != "aborted"]
+    names = [name for name in _TYPES if given[name] is not type(None)]
     numbers = [name for name in names if _TYPES[name] is int]
     slots = SegmentEntry._fields.index
     return _Plain(tuple(names), itemgetter(*map(slots, names)), itemgetter(*map(slots, numbers)))

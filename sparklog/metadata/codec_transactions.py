@@ -4,12 +4,15 @@ An id is a list: producer id, epoch, timeout_ms, status, last producer id, last 
 [[topic id, partition] …], [group …], [[group, topic, partition, offset, leader epoch, metadata] …].
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from operator import itemgetter
 from typing import Any, Final
 
 from sparklog.metadata.codec_types import (
     Json,
     Member,
+    all_are,
+    are_integers,
     integer,
     integers,
     listed,
@@ -25,6 +28,22 @@ from sparklog.metadata.transactions import (
 )
 
 _TOUCHED_AT: Final = TransactionalId._fields.index("partitions")
+_TYPES: Final = (
+    str,
+    int,
+    int,
+    int,
+    TransactionStatus,
+    int,
+    int,
+    int,
+    tuple,
+    tuple,
+    tuple,
+    int,
+    int,
+)
+_NUMBERS: Final = itemgetter(*(slot for slot, kind in enumerate(_TYPES) if kind is int))
 
 
 def _ids_json(ids: Mapping[str, TransactionalId | None]) -> Json:
@@ -72,6 +91,35 @@ def _pending_offset(group_id: object, topic: object, *numbers: object) -> Pendin
     partition, offset, leader_epoch = integers(places)
     return PendingOffset(
         text(group_id), text(topic), partition, offset, leader_epoch, text(metadata)
+    )
+
+
+def plain_ids_json(ids: Mapping[str, TransactionalId | None]) -> Json | None:
+    """Return the object of TRANSACTIONAL_IDS, for ids that a reader decodes as they are; else None.
+
+    The times of an id do not count: an image sets them.
+    """
+    is_plain = type(ids) is dict and all(_is_plain(name, one) for name, one in ids.items())
+    return _ids_json(ids) if is_plain else None
+
+
+def _is_plain(name: str, one: TransactionalId | None) -> bool:
+    return (
+        type(one) is TransactionalId
+        and tuple(map(type, one)) == _TYPES
+        and one.transactional_id == name
+        and are_integers(_NUMBERS(one))
+        and _are_plain(one.partitions, TransactionPartition, str, int)
+        and all_are(str, one.groups)
+        and _are_plain(one.offsets, PendingOffset, str, str, int, int, int, str)
+    )
+
+
+def _are_plain(rows: Collection[tuple[Any, ...]], kind: type, *types: type) -> bool:
+    """Whether the rows are of a NamedTuple whose fields have these types."""
+    return all_are(kind, rows) and all(
+        are_integers(column) if wanted is int else all_are(wanted, column)
+        for wanted, column in zip(types, zip(*rows, strict=True), strict=False)
     )
 
 

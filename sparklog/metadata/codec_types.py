@@ -3,7 +3,7 @@
 A value of a wrong type is refused, so every decoded edit can be applied.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from sparklog.errors import UnsupportedFeatureError
@@ -75,9 +75,19 @@ def integers(value: object) -> list[int]:
     return [integer(one) for one in listed(value)]
 
 
-def check_integers(values: Sequence[Any]) -> None:
-    """Raise ValueError unless all values are numbers that fit 64 bits; there is at least one."""
-    if set(map(type, values)) != {int} or max(values) >= INT64 or min(values) < -INT64:
+def all_are(kind: type, values: Iterable[Any]) -> bool:
+    """Whether the type of each value is `kind`, not a class derived from it."""
+    return set(map(type, values)) <= {kind}
+
+
+def are_integers(values: Collection[Any]) -> bool:
+    """Whether all values are numbers that fit 64 bits."""
+    return all_are(int, values) and (not values or (max(values) < INT64 and min(values) >= -INT64))
+
+
+def check_integers(values: Collection[Any]) -> None:
+    """Raise ValueError unless all values are numbers that fit 64 bits."""
+    if not are_integers(values):
         raise refused(values, "integers")
 
 

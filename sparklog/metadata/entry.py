@@ -122,7 +122,7 @@ def engine() -> str:
 
 
 def encode_appends(edit: Edit) -> bytes | None:
-    """Return `encode_edits` of an edit that only appends and that decodes to itself; else None."""
+    """Return `encode_edits` of an edit that decodes to itself (`appends_json`); else None."""
     found = appends_json(edit)
     return None if found is None else orjson.dumps([found])
 

@@ -276,8 +276,9 @@ def to_abort(image: Image, transactional_id: str, number: int | None = None) -> 
     known = image.transactional_ids.open.get(transactional_id)
     if known is None or number not in (None, known.number):
         return None
-    after = _closed(known, TransactionStatus.ABORTED)._replace(epoch=known.epoch + 1)
-    return Ending(known, after, False, known.epoch + 1)
+    fenced = Producer(known.producer_id, known.epoch + 1)
+    after = _closed(known, TransactionStatus.ABORTED, fenced)
+    return Ending(known, after, False, fenced.epoch)
 
 
 def to_abort_in(image: Image, place: TransactionPartition, producer: Producer) -> Ending | None:
@@ -292,14 +293,18 @@ def to_abort_in(image: Image, place: TransactionPartition, producer: Producer) -
     return Ending(before, before, False, producer.epoch)
 
 
-def _closed(known: TransactionalId, status: TransactionStatus) -> TransactionalId:
+def _closed(
+    known: TransactionalId, status: TransactionStatus, producer: Producer, last: Producer = NOBODY
+) -> TransactionalId:
     return known._replace(
+        producer_id=producer.producer_id,
+        epoch=producer.epoch,
         status=status,
+        last_producer_id=last.producer_id,
+        last_epoch=last.epoch,
         partitions=(),
         groups=(),
         offsets=(),
-        last_producer_id=NO_ID,
-        last_epoch=NO_ID,
     )
 
 
@@ -307,13 +312,13 @@ def _ending(
     image: Image, known: TransactionalId, *, is_commit: bool, bumps: bool, random_start: int
 ) -> Ending:
     status = TransactionStatus.COMMITTED if is_commit else TransactionStatus.ABORTED
-    after = _closed(known, status)
+    producer, next_id = Producer(known.producer_id, known.epoch), None
     if not bumps:
-        return Ending(known, after, is_commit, known.epoch)
-    after = after._replace(last_producer_id=known.producer_id, last_epoch=known.epoch)
+        return Ending(known, _closed(known, status, producer), is_commit, known.epoch)
     marker_epoch = known.epoch + 1
+    bumped = Producer(known.producer_id, marker_epoch)
     if known.is_exhausted:
         fresh = fresh_producer_id(image, random_start)
-        after = after._replace(producer_id=fresh, epoch=0)
-        return Ending(known, after, is_commit, marker_epoch, fresh + 1)
-    return Ending(known, after._replace(epoch=marker_epoch), is_commit, marker_epoch)
+        bumped, next_id = Producer(fresh, 0), fresh + 1
+    after = _closed(known, status, bumped, last=producer)
+    return Ending(known, after, is_commit, marker_epoch, next_id)

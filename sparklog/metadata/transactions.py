@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from immutables import Map
+from immutables import Map, MapMutation
 
 NO_ID: Final = -1
 """Means "no producer id", or "no epoch"."""
@@ -88,6 +88,12 @@ class TransactionalId(NamedTuple):
             return self
         return self._replace(status=TransactionStatus.ONGOING, number=self.number + 1)
 
+    def with_partition(self, place: TransactionPartition) -> "TransactionalId":
+        """Return the id with one more partition in its transaction."""
+        # As `_replace` does it, in less than half the time: every produce needs it.
+        before, behind = self[:_PARTITIONS_AT], self[_PARTITIONS_AT + 1 :]
+        return TransactionalId._make((*before, (*self.partitions, place), *behind))
+
     def without_topics(self, topic_ids: Collection[str]) -> "TransactionalId | None":
         """Return the id without the partitions of these topics; None if it has none of them."""
         left = tuple(one for one in self.partitions if one.topic_id not in topic_ids)
@@ -97,7 +103,10 @@ class TransactionalId(NamedTuple):
         """Return the id with the times of an entry of `now_ms`; `known` is the id before it."""
         goes_on = known is not None and known.is_open and known.number == self.number
         started_ms = known.started_ms if known is not None and goes_on else now_ms
-        return self._replace(started_ms=started_ms if self.is_open else 0, used_ms=now_ms)
+        return TransactionalId._make((*self[:-2], started_ms if self.is_open else 0, now_ms))
+
+
+_PARTITIONS_AT: Final = TransactionalId._fields.index("partitions")
 
 
 class TransactionalIds:
@@ -140,22 +149,29 @@ class TransactionalIds:
         """Return the ids after an entry's changes; None removes an id."""
         if not changes:
             return self
-        found = TransactionalIds()
         ids, opened = self.by_id.mutate(), self.open.mutate()
         producers = self._by_producer.mutate()
         for name, change in changes.items():
-            known = ids.pop(name, None)
-            opened.pop(name, None)
-            if known is not None:
+            known = ids.get(name)
+            new = None if change is None else change.at(known, now_ms)
+            _set(ids, name, new)
+            _set(opened, name, new if new is not None and new.is_open else None)
+            if known is not None and (new is None or new.producer_id != known.producer_id):
                 producers.pop(known.producer_id, None)
-            if change is not None:
-                ids[name] = new = change.at(known, now_ms)
+            if new is not None:
                 producers[new.producer_id] = name
-                if new.is_open:
-                    opened[name] = new
+        found = object.__new__(TransactionalIds)  # it has nothing to list
         found.by_id, found.open = ids.finish(), opened.finish()
         found._by_producer = producers.finish()
         return found
+
+
+def _set(ids: MapMutation[str, TransactionalId], name: str, value: TransactionalId | None) -> None:
+    """Set an id; None removes it."""
+    if value is not None:
+        ids[name] = value
+    else:
+        ids.pop(name, None)
 
 
 NO_TRANSACTIONAL_IDS: Final = TransactionalIds()

@@ -21,7 +21,15 @@ from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import Committed
 from sparklog.metadata.transaction_plans import NOT_AN_ID, Ending
-from sparklog.transactions.ending import Decision, StaleEndError, edit_of, pieces_of, topics_of
+from sparklog.transactions.ending import (
+    Appends,
+    Decision,
+    StaleEndError,
+    appends_of,
+    edit_of,
+    pieces_of,
+    topics_of,
+)
 
 
 class End:
@@ -51,6 +59,9 @@ class EndGroup:
         self._topics: frozenset[str] = frozenset()
         self._now_ms = 0
         self._begun: list[Ending] = []
+        self._appends: Appends = {}
+        self._appends_of: tuple[Image, list[Ending]] | None = None
+        """The image and the ends that `_appends` are of."""
         self._decided: list[Ending | SparklogError | None] = []
         """The decisions on the waiting ends, in the newest plan."""
 
@@ -77,8 +88,8 @@ class EndGroup:
 
     def pieces(self, image: Image, now_ms: int) -> Collection[bytes]:
         """Return the markers and offsets to write."""
-        self._now_ms = now_ms
-        return sorted(pieces_of(image, self._begun, now_ms))
+        self._now_ms, self._appends_of = now_ms, None
+        return sorted(pieces_of(self._appends_on(image, self._begun)))
 
     def plan(self, image: Image, places: Places) -> Edit | Done:
         """Decide again, and return the edit of all ends.
@@ -89,7 +100,16 @@ class EndGroup:
         endings = [one for one in self._decided if isinstance(one, Ending)]
         if not self._topics.issuperset(one for end in endings for one in topics_of(image, end)):
             raise StaleEndError
-        return edit_of(image, endings, places, self._now_ms)
+        appends = self._appends_on(image, endings)
+        return edit_of(image, endings, appends, places, self._now_ms)
+
+    def _appends_on(self, image: Image, endings: list[Ending]) -> Appends:
+        """Return what ends append: what `pieces` has found, while the image is the same."""
+        known = self._appends_of
+        if known is None or image is not known[0] or endings != known[1]:
+            self._appends = appends_of(image, endings, self._now_ms)
+            self._appends_of = image, endings
+        return self._appends
 
     def land(self, outcome: Committed | BaseException) -> None:
         """Settle all ends, unless they have to be written again."""
@@ -129,12 +149,18 @@ def _decided(ends: Sequence[End], image: Image) -> list[Ending | SparklogError |
     Each decision sees the transactional ids as the earlier ends leave them.
     """
     decisions: list[Ending | SparklogError | None] = []
+    ended: Ending | None = None
     for one in ends:
+        if ended is not None:
+            image = image.with_ids({ended.after.transactional_id: ended.after}, ended.next_id)
         found = _decision(one, image)
-        if isinstance(found, Ending) and found.after.transactional_id != NOT_AN_ID:
-            image = image.with_ids({found.after.transactional_id: found.after}, found.next_id)
+        ended = found if isinstance(found, Ending) and _has_id(found) else None
         decisions.append(found)
     return decisions
+
+
+def _has_id(ending: Ending) -> bool:
+    return ending.after.transactional_id != NOT_AN_ID
 
 
 class Ends:

@@ -72,23 +72,26 @@ class _Appended:
     batches: list[_Batch] = field(default_factory=list)
 
     @property
+    def data(self) -> bytes:
+        """The bytes to append."""
+        return in_a_row([one.data for one in self.batches], [one.records for one in self.batches])
+
+    @property
     def markers(self) -> list[_Marker]:
+        """The markers among the batches."""
         return [one.marker for one in self.batches if one.marker is not None]
 
-    def piece(self, topic_id: str) -> Piece:
-        """Return the bytes to append."""
-        counts = [one.records for one in self.batches]
-        return Piece(
-            topic_id,
-            self.log.partition,
-            in_a_row([one.data for one in self.batches], counts),
-            tuple(counts),
-            tuple(one.producer_id for one in self.markers),
-        )
+    def aborts(self) -> Iterator[tuple[_Marker, int]]:
+        """Yield the markers of aborted transactions, each with its offset."""
+        offset = self.log.log_end_offset
+        for one in self.batches:
+            if one.marker is not None and not one.marker.is_commit:
+                yield one.marker, offset
+            offset += one.records
 
 
-_Appends = dict[str, dict[int, _Appended]]
-"""By topic id and partition."""
+Appends = dict[str, dict[int, _Appended]]
+"""What ends append, by topic id and partition."""
 
 
 def topics_of(image: Image, ending: Ending) -> Iterator[str]:
@@ -106,21 +109,17 @@ def _live(image: Image, topic_id: str) -> TopicImage | None:
     return None if topic is None or topic.closed_ms is not None else topic
 
 
-def pieces_of(image: Image, endings: Sequence[Ending], now_ms: int) -> set[bytes]:
+def pieces_of(appends: Appends) -> set[bytes]:
     """Return the bytes that ends append to partitions; equal bytes only once."""
-    return {
-        one.piece(topic_id).data
-        for topic_id, of_topic in _appended(image, endings, now_ms).items()
-        for one in of_topic.values()
-    }
+    return {one.data for of_topic in appends.values() for one in of_topic.values()}
 
 
-def _appended(image: Image, endings: Sequence[Ending], now_ms: int) -> _Appends:
+def appends_of(image: Image, endings: Sequence[Ending], now_ms: int) -> Appends:
     """Return the batches that ends append.
 
     These are markers in the partitions where a transaction has records, and groups' offsets.
     """
-    found: _Appends = {}
+    found: Appends = {}
     for ending in endings:
         before, epoch = ending.before, ending.marker_epoch
         kind = COMMIT if ending.is_commit else ABORT
@@ -137,14 +136,14 @@ def _appended(image: Image, endings: Sequence[Ending], now_ms: int) -> _Appends:
         offsets = image.names.get(OFFSETS_TOPIC)
         if ending.is_commit and offsets is not None:
             _append_offsets(found, image.topics[offsets.topic_id], before.offsets, now_ms)
-    with_batches = {
-        topic_id: {number: one for number, one in of_topic.items() if one.batches}
+    return {
+        topic_id: with_batches
         for topic_id, of_topic in found.items()
+        if (with_batches := {number: one for number, one in of_topic.items() if one.batches})
     }
-    return {topic_id: of_topic for topic_id, of_topic in with_batches.items() if of_topic}
 
 
-def _place(found: _Appends, topic: TopicImage, topic_id: str, number: int) -> _Appended:
+def _place(found: Appends, topic: TopicImage, topic_id: str, number: int) -> _Appended:
     of_topic = found.setdefault(topic_id, {})
     if number not in of_topic:
         log = topic.partition(number)
@@ -159,7 +158,7 @@ def _marker(kind: int, producer_id: int, epoch: int, now_ms: int, leader_epoch: 
 
 
 def _append_offsets(
-    found: _Appends, topic: TopicImage, offsets: Sequence[PendingOffset], now_ms: int
+    found: Appends, topic: TopicImage, offsets: Sequence[PendingOffset], now_ms: int
 ) -> None:
     """Append one batch of each group's offsets to __consumer_offsets."""
     topic_id, count = topic.description.topic_id, topic.description.num_partitions
@@ -180,11 +179,16 @@ def _append_offsets(
         place.batches.append(_Batch(data, len(records), None))
 
 
-def edit_of(image: Image, endings: Sequence[Ending], places: Places, now_ms: int) -> Edit | Done:
-    """Return the edit of ends. Raises StaleEndError if some of its bytes were not written."""
+def edit_of(
+    image: Image, endings: Sequence[Ending], appends: Appends, places: Places, now_ms: int
+) -> Edit | Done:
+    """Return the edit of ends; `appends` are those of this image.
+
+    Raises StaleEndError if some of their bytes were not written.
+    """
     edits = {
         topic_id: _topic_edit(topic_id, of_topic, places, now_ms)
-        for topic_id, of_topic in _appended(image, endings, now_ms).items()
+        for topic_id, of_topic in appends.items()
     }
     ids = {
         ending.after.transactional_id: ending.after
@@ -212,39 +216,30 @@ def _topic_edit(
 ) -> TopicEdit:
     segments: list[SegmentEntry] = []
     replaced: dict[SegmentKey, SegmentEntry] = {}
-    for one in appended.values():
-        piece, log = one.piece(topic_id), one.log
-        if piece.data not in places:
+    transactions: dict[int, tuple[OpenTransaction, ...]] = {}
+    producers: dict[int, tuple[ProducerState, ...]] = {}
+    for number, one in appended.items():
+        log, markers, data = one.log, one.markers, one.data
+        if data not in places:
             raise StaleEndError
-        base = log.log_end_offset
-        row = row_of(piece, places[piece.data], base, log.leader_epoch, now_ms)
-        for offset, batch in zip(_offsets(base, piece.records), one.batches, strict=True):
-            if batch.marker is not None and not batch.marker.is_commit:
-                row = _with_span(row, batch.marker, offset)
-                for entry in log.entries(max(batch.marker.first_offset, log.log_start_offset)):
-                    known = replaced.get(entry.key, entry)
-                    replaced[entry.key] = _with_span(known, batch.marker, offset)
+        records = tuple([batch.records for batch in one.batches])
+        piece = Piece(topic_id, number, data, records, tuple([end.producer_id for end in markers]))
+        row = row_of(piece, places[data], log.log_end_offset, log.leader_epoch, now_ms)
+        for marker, offset in one.aborts():
+            row = _with_span(row, marker, offset)
+            for entry in log.entries(max(marker.first_offset, log.log_start_offset)):
+                known = replaced.get(entry.key, entry)
+                replaced[entry.key] = _with_span(known, marker, offset)
         segments.append(row)
-    ended = {number: one for number, one in appended.items() if one.markers}
+        if markers:
+            transactions[number] = tuple([OpenTransaction(*still) for still in one.opened.items()])
+            producers[number] = tuple([_state(log, marker) for marker in markers])
     return TopicEdit(
-        segments=segments,
-        replace=list(replaced.values()),
-        transactions={
-            number: tuple(OpenTransaction(*still) for still in one.opened.items())
-            for number, one in ended.items()
-        },
-        producers={
-            number: tuple(_state(one.log, marker) for marker in one.markers)
-            for number, one in ended.items()
-        },
+        segments=tuple(segments),
+        replace=tuple(replaced.values()),
+        transactions=transactions,
+        producers=producers,
     )
-
-
-def _offsets(base: int, records: Sequence[int]) -> Iterator[int]:
-    """Yield the base offset of each batch of a piece."""
-    for count in records:
-        yield base
-        base += count
 
 
 def _state(log: PartitionLog, marker: _Marker) -> ProducerState:

@@ -138,6 +138,29 @@ class TestGroup:
         assert again.producer == after
 
 
+class TestAppends:
+    def test_are_found_once_if_no_other_commit_comes_between(
+        self, instance: Instance, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        calls: list[object] = []
+
+        def found(*arguments: Any) -> Any:
+            calls.append(arguments)
+            return ending.appends_of(*arguments)
+
+        (client,) = opened(instance, "a")
+        monkeypatch.setattr(end_group, "appends_of", found)
+        write(instance, [], end(client))
+
+        assert len(calls) == 1
+
+    def test_are_found_again_behind_batches(self, instance: Instance) -> None:
+        a, b = opened(instance, "a", "b")
+        write(instance, [slot(instance, "x")], end(a), end(b, is_commit=False))
+
+        assert [one.base_offset for one in instance.log().entries()[-2:]] == [2, 3]
+
+
 class TestRefused:
     def test_an_end_stops_neither_batches_nor_others(self, instance: Instance) -> None:
         a, b = opened(instance, "a", "b")

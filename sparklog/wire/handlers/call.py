@@ -22,10 +22,9 @@ Reply = Sequence[Piece] | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Later:
-    """A reply that is made when a future is done.
+    """A reply that is made when a future is done, and all earlier requests are answered.
 
-    It is faster than a coroutine, which needs a task and two more turns of the event loop. Produce
-    cannot use it, because produce requests are pipelined.
+    It is faster than a coroutine, which needs a task and two more turns of the event loop.
     """
 
     done: "asyncio.Future[Any]"

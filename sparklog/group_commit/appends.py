@@ -96,7 +96,7 @@ class AppendCommit:
         self._limits = limits
         self._is_local = catalog.files.is_local
         self._writer = AppendWriter(catalog, self.counts, flush=limits.flush)
-        self._thread = AppendThread("append_0")
+        self._thread = AppendThread("append")
         self._waiting: list[_Waiting] = []
         self._bytes = 0
         """The bytes of all requests that were not answered yet."""

@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final
 
 from sparklog.coordinator.records import Record
@@ -11,6 +12,12 @@ from sparklog.record.checksum import crc32c
 _HEAD: Final = struct.Struct(">qiibI")
 _REST: Final = struct.Struct(">hiqqqhii")
 NO_PRODUCER: Final = -1
+SIZES: Final = 10_000
+"""The most combinations of a record's place and sizes whose bytes are cached."""
+_NULL_SIZE: Final = -1
+_NO_TIME: Final = b"\0\0"
+"""No attributes, and the time of the batch."""
+_NO_HEADERS: Final = b"\0"
 
 
 def batch_of(records: Sequence[Record], now_ms: int) -> bytes:
@@ -26,39 +33,35 @@ def batch_of(records: Sequence[Record], now_ms: int) -> bytes:
 def _pieces(records: Sequence[Record]) -> list[bytes]:
     """Return the bytes of records as pieces; one join is faster than a join for each record."""
     pieces: list[bytes] = []
-    known, many = _VARINTS, len(_VARINTS)  # looked up inline: a record has four varints
-    for delta, (key, found) in enumerate(records):
-        number = known[delta] if delta < many else _encoded(delta)
-        key_size = known[len(key)] if len(key) < many else _encoded(len(key))
-        size = _FIXED_BYTES + len(number) + len(key_size) + len(key)
-        value = found or b""
-        value_size = known[len(value)] if len(value) < many else _encoded(len(value))
-        if found is None:
-            value_size = _NULL
-        size += len(value_size) + len(value)
-        whole = known[size] if size < many else _encoded(size)
-        pieces += (whole, _NO_TIME, number, key_size, key, value_size, value, _NO_HEADERS)
+    for delta, (key, value) in enumerate(records):
+        if value is None:
+            front, middle = _around(delta, len(key), _NULL_SIZE)
+            pieces += (front, key, middle)
+        else:
+            front, middle = _around(delta, len(key), len(value))
+            pieces += (front, key, middle, value)
+        pieces.append(_NO_HEADERS)
     return pieces
 
 
-def _encoded(value: int) -> bytes:
-    """Return a number >= 0 as a zig-zag varint."""
-    code = value << 1
+@lru_cache(SIZES)
+def _around(delta: int, key_size: int, value_size: int) -> tuple[bytes, bytes]:
+    """Return the bytes of a record before its key, and those between key and value."""
+    front = _NO_TIME + _varint(delta) + _varint(key_size)
+    middle = _varint(value_size)
+    size = len(front) + key_size + len(middle) + max(value_size, 0) + len(_NO_HEADERS)
+    return _varint(size) + front, middle
+
+
+def _varint(value: int) -> bytes:
+    """Return a number >= -1 as a zig-zag varint."""
+    code = value << 1 if value >= 0 else 1
     out = bytearray()
     while code >= 0x80:
         out.append(code & 0x7F | 0x80)
         code >>= 7
     out.append(code)
     return bytes(out)
-
-
-_VARINTS: Final = tuple(map(_encoded, range(1024)))
-_NULL: Final = b"\1"
-"""The varint of -1: the size of null."""
-_NO_TIME: Final = b"\0\0"
-"""No attributes, and the time of the batch."""
-_NO_HEADERS: Final = b"\0"
-_FIXED_BYTES: Final = len(_NO_TIME) + len(_NO_HEADERS)
 
 
 def records_of(pieces: Iterable[memoryview], start: int, end: int) -> Iterator[Record]:

@@ -22,6 +22,7 @@ from sparklog.coordinator.requests import (
     CommitRequest,
     CommittedOffset,
     FetchRequest,
+    made_offset,
 )
 from sparklog.coordinator.states import State
 from sparklog.errors import ErrorCode
@@ -49,6 +50,20 @@ _TIMES: Final = struct.Struct(">qq")
 
 AnyGroup = Group | ConsumerGroup
 Offsets = dict[TopicPartition, CommittedOffset]
+
+
+def dated(
+    request: CommitRequest, now_ms: int, metadata_max_bytes: int
+) -> Mapping[TopicPartition, CommittedOffset]:
+    """Return the offsets of a commit with their times, without those with too much metadata."""
+    if request.is_dated:
+        return request.offsets
+    expires_ms = None if request.retention_ms < 0 else now_ms + request.retention_ms
+    return {
+        place: made_offset((offset, epoch, metadata, now_ms, expires_ms))
+        for place, (offset, epoch, metadata, _, _) in request.offsets.items()
+        if len(metadata) <= metadata_max_bytes
+    }
 
 
 def offset_record(group_id: str, place: TopicPartition, offset: CommittedOffset | None) -> Record:

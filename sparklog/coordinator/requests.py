@@ -150,8 +150,9 @@ made_offset: Final[Callable[[Iterable[Any]], CommittedOffset]] = partial(
 class CommitRequest(NamedTuple):
     """OffsetCommit. `retention_ms` is -1 unless the client gave one (versions 2 to 4).
 
-    The shard sets the times of `offsets`. With `is_transactional` (TxnOffsetCommit) the request is
-    only checked, and nothing is committed.
+    The shard sets the times of `offsets`; with `is_dated` they have the time of the commit already,
+    and no metadata. With `is_transactional` (TxnOffsetCommit) the request is only checked, and
+    nothing is committed.
     """
 
     group_id: str
@@ -162,6 +163,7 @@ class CommitRequest(NamedTuple):
     retention_ms: int = -1
     version: int = 9
     is_transactional: bool = False
+    is_dated: bool = False
 
     @property
     def names_nobody(self) -> bool:

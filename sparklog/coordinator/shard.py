@@ -19,6 +19,7 @@ from sparklog.coordinator.offsets import (
     AnyGroup,
     Offsets,
     commit_problem,
+    dated,
     expired,
     fetch_problem,
     keeps_offsets,
@@ -60,7 +61,6 @@ from sparklog.coordinator.requests import (
     SyncAnswer,
     SyncRequest,
     Token,
-    made_offset,
 )
 from sparklog.coordinator.states import GroupLimits, State, Timer
 from sparklog.coordinator.timers import Timers
@@ -269,15 +269,10 @@ class Shard:
         group = self._group(request.group_id)
         if isinstance(group, Group) and request.member_id in group.members:
             group.is_alive(request.member_id, now)
-        expires_ms = None if request.retention_ms < 0 else now.wall_ms + request.retention_ms
-        most, wall_ms = self._limits.offset_metadata_max_bytes, now.wall_ms
-        taken = {
-            place: made_offset((offset, epoch, metadata, wall_ms, expires_ms))
-            for place, (offset, epoch, metadata, _, _) in request.offsets.items()
-            if len(metadata) <= most
-        }
+        taken = dated(request, now.wall_ms, self._limits.offset_metadata_max_bytes)
         codes: dict[TopicPartition, int] = dict.fromkeys(request.offsets, NONE)
-        codes |= dict.fromkeys(codes.keys() - taken.keys(), ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        if len(taken) < len(codes):
+            codes |= dict.fromkeys(codes.keys() - taken.keys(), ErrorCode.OFFSET_METADATA_TOO_LARGE)
         if not request.is_transactional:
             self._put(request.group_id, taken)
             self._out.records += offset_records(request.group_id, taken)

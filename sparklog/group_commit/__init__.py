@@ -7,6 +7,7 @@
     rows              the records of requests: columns, partitions, ranks           arrays
 
     appends           batches that clients have encoded wait for their commit       asyncio
+    append_thread     the thread that writes groups
     append_writer     checks a group of them, writes it, and commits one entry      on a thread
     append_topics     the batches of a topic, and its part of the entry
     append_partition  the batches of a partition: verdicts, offsets, rows

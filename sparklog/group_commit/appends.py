@@ -19,8 +19,9 @@ every group waits longer (REMOTE_LINGER_S).
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from sparklog.group_commit.append_slots import (
@@ -30,6 +31,7 @@ from sparklog.group_commit.append_slots import (
     Outcome,
     Slot,
 )
+from sparklog.group_commit.append_thread import AppendThread
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.group_commit.companions import Companions
 from sparklog.metadata.catalog import Catalog
@@ -94,7 +96,7 @@ class AppendCommit:
         self._limits = limits
         self._is_local = catalog.files.is_local
         self._writer = AppendWriter(catalog, self.counts, flush=limits.flush)
-        self._thread = ThreadPoolExecutor(1, "append")
+        self._thread = AppendThread("append")
         self._waiting: list[_Waiting] = []
         self._bytes = 0
         """The bytes of all requests that were not answered yet."""
@@ -103,13 +105,19 @@ class AppendCommit:
         """The number of requests that makes the next group complete."""
         self._grown = 0
         """How many requests have joined a waiting one (`grew`)."""
-        self._ends_linger = asyncio.Event()
+        self._lingers: asyncio.TimerHandle | None = None
+        """The end of the linger; None if no group lingers."""
+        self._has_lingered = False
+        """Whether the group that waits has lingered already."""
         self._has_waited_in_vain = False
         """Whether the last group began incomplete, because it had waited long enough."""
         self._is_ending = False
-        self._answered_s = 0.0
+        self._waits_since_s = self._began_s = self._answered_s = 0.0
+        """When the last group began to wait, was begun, and was answered."""
         self._commit_s = 0.0
-        self._task: asyncio.Task[None] | None = None
+        self._is_idle = asyncio.Event()
+        """Whether no request waits, and none is committed."""
+        self._is_idle.set()
 
     def append(
         self,
@@ -150,14 +158,15 @@ class AppendCommit:
         """Note that one more request has joined a batch that is not made yet."""
         self._grown += 1
         if self._waits_no_longer():
-            self._ends_linger.set()
+            self._linger_no_longer()
 
     def _wait(self, waiting: _Waiting) -> asyncio.Future[list[Outcome]]:
         self._waiting.append(waiting)
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+        if self._is_idle.is_set():
+            self._is_idle.clear()
+            asyncio.get_running_loop().call_soon(self._next)
         elif self._is_first_of_others() or self._waits_no_longer():
-            self._ends_linger.set()
+            self._linger_no_longer()
         return waiting.answer
 
     def _is_first_of_others(self) -> bool:
@@ -182,16 +191,15 @@ class AppendCommit:
     async def close(self) -> None:
         """Commit all waiting requests without delay; return when they are answered."""
         self._is_ending = True
-        self._ends_linger.set()
-        if self._task is not None:
-            await self._task
-        self._thread.shutdown(wait=True)
+        self._linger_no_longer()
+        await self._is_idle.wait()
+        self._thread.close()
 
-    async def _run(self) -> None:
-        while self._waiting:
-            await self._linger()
-            await self._commit(self._taken())
-        self._task = None
+    def _next(self) -> None:
+        """Take the waiting requests as the next group, now or when it has lingered."""
+        self._has_lingered = False
+        self._waits_since_s = asyncio.get_running_loop().time()
+        self._begin_or_linger()
 
     def _taken(self) -> Sequence[_Waiting]:
         """Take all waiting requests as a group; make the batches that could still grow."""
@@ -204,25 +212,31 @@ class AppendCommit:
                 self._bytes += one.size_bytes
         return group
 
-    async def _linger(self) -> None:
-        """Wait until the group is complete, or has waited long enough."""
+    def _begin_or_linger(self) -> None:
+        """Commit the group if it is complete, or has waited long enough; otherwise look again."""
         loop = asyncio.get_running_loop()
-        self._has_waited_in_vain = False
-        began_s = loop.time()
-        while not self._waits_no_longer():
-            left_s = self._begins_s(began_s) - loop.time()
-            if left_s <= 0:
-                return
-            self._ends_linger.clear()
-            timer = loop.call_later(left_s, self._ends_linger.set)
-            await self._ends_linger.wait()
-            timer.cancel()
-            self._has_waited_in_vain = not self._waits_no_longer()
+        self._lingers, now_s = None, loop.time()
+        is_complete = self._waits_no_longer()
+        left_s = 0.0 if is_complete else self._begins_s() - now_s
+        if left_s > 0:
+            self._has_lingered = True
+            self._lingers = loop.call_later(left_s, self._begin_or_linger)
+            return
+        self._has_waited_in_vain = self._has_lingered and not is_complete
+        self._began_s = now_s
+        self._commit(self._taken())
 
-    def _begins_s(self, began_s: float) -> float:
-        """Return when the group begins even if it is incomplete; its wait began at `began_s`."""
+    def _linger_no_longer(self) -> None:
+        """Look at the group that lingers again, in the next turn of the loop."""
+        if self._lingers is not None:
+            self._lingers.cancel()
+            self._lingers = None
+            asyncio.get_running_loop().call_soon(self._begin_or_linger)
+
+    def _begins_s(self) -> float:
+        """Return when the group begins even if it is incomplete."""
         if not self._is_local:
-            return began_s + max(REMOTE_LINGER_S, 2 * self._commit_s)
+            return self._waits_since_s + max(REMOTE_LINGER_S, 2 * self._commit_s)
         if self._wanted >= MANY_REQUESTS and all(one.make is not None for one in self._waiting):
             return self._waiting[0].came_s + GROWING_LINGER_S
         return self._answered_s + min(self._limits.linger_ms / 1000, self._commit_s)
@@ -233,32 +247,55 @@ class AppendCommit:
 
     def _others_than(self, group: Sequence[_Waiting]) -> int:
         """Return how many clients wait that have no request in the group."""
+        if not self._waiting:
+            return 0
         others = {one.client for one in self._waiting} - {one.client for one in group}
         unnamed = sum(one.client is None for one in self._waiting)
         return len(others - {None}) + unnamed + self._grown
 
-    async def _commit(self, group: Sequence[_Waiting]) -> None:
-        """Write a group on the thread, and answer its requests."""
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
+    def _commit(self, group: Sequence[_Waiting]) -> None:
+        """Write a group on the thread; then `_landed` answers its requests."""
         slots = [slot for one in group for slot in one.slots]
         joined = [one.companion for one in group if one.companion is not None]
         companions = None if self._together is None or not joined else self._together(joined)
-        failure: Exception | None = None
-        try:
-            image = await loop.run_in_executor(self._thread, self._writer.write, slots, companions)
-        except Exception as error:  # noqa: BLE001 - raised in the waiting requests, then logged
-            image, failure = None, error
+        loop = asyncio.get_running_loop()
+        self._thread.do(partial(self._write, loop, group, slots, companions))
+
+    def _write(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        group: Sequence[_Waiting],
+        slots: Sequence[Slot],
+        companions: Companions | None,
+    ) -> None:
+        """Write a group, and tell the loop. For the thread."""
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            try:
+                image = self._writer.write(slots, companions)
+            except BaseException as error:  # noqa: BLE001 - raised in the waiting requests
+                loop.call_soon_threadsafe(self._landed, group, None, error)
+            else:
+                loop.call_soon_threadsafe(self._landed, group, image, None)
+
+    def _landed(
+        self, group: Sequence[_Waiting], image: Image | None, failure: BaseException | None
+    ) -> None:
+        """Answer the requests of a group, and go on with the next one."""
+        loop = asyncio.get_running_loop()
         if not self._has_waited_in_vain:
             self._wanted += self._others_than(group)
         self._answered_s = loop.time()
-        self._commit_s = self._answered_s - began_s
+        self._commit_s = self._answered_s - self._began_s
         if image is not None and self.on_commit is not None:
             loop.call_soon(self.on_commit, image)  # before the answers, which are called soon, too
         for one in group:
             self._settle(one, failure)
+        if self._waiting:
+            self._next()
+        else:
+            self._is_idle.set()
 
-    def _settle(self, one: _Waiting, failure: Exception | None) -> None:
+    def _settle(self, one: _Waiting, failure: BaseException | None) -> None:
         self._bytes -= one.size_bytes
         if self._bytes <= self._limits.max_pending_bytes:
             self._has_room.set()

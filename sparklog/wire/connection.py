@@ -11,8 +11,7 @@ the connection of a client that is idle or slow (`close_overdue`).
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Sequence
-from functools import partial
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from sparklog.errors import InvalidFrameError, InvalidRequestError, SparklogError
@@ -38,46 +37,42 @@ log: Final = logging.getLogger("sparklog.gateway")
 class _Slot:
     """A request in progress, and its answer when it has one."""
 
-    __slots__ = ("_reply", "began", "header", "is_token", "size", "work")
+    __slots__ = ("_make", "_reply", "began", "header", "is_token", "size", "work")
 
-    def __init__(
-        self,
-        header: RequestHeader,
-        size: int,
-        began: float,
-        reply: Reply | Awaitable[Reply] | Later,
-        *,
-        is_token: bool,
-    ) -> None:
+    def __init__(self, header: RequestHeader, size: int, began: float, *, is_token: bool) -> None:
         self.header = header
         self.size = size
         self.began = began
         self.is_token = is_token
-        self._reply: Reply = None
         self.work: asyncio.Future[Any] | None = None
-        """The future whose result is the answer; None if the answer is there already."""
-        self.take(reply)
+        """The future that the answer comes from; None if the answer is there already."""
+        self._reply: Reply = None
+        self._make: Callable[[asyncio.Future[Any]], Reply | Awaitable[Reply]] | None = None
 
     def take(self, reply: Reply | Awaitable[Reply] | Later) -> None:
         """Take the answer, or the future that it comes from."""
-        self.work = None
+        self.work = self._make = None
         if isinstance(reply, Later):
-            self.work = reply.done
+            self.work, self._make = reply.done, reply.reply
         elif isinstance(reply, Awaitable):
             self.work = asyncio.ensure_future(reply)
         else:
             self._reply = reply
 
     @property
-    def is_answered(self) -> bool:
-        """Whether there is an answer."""
+    def is_due(self) -> bool:
+        """Whether the answer is there, or an error, or all that the answer is made of."""
         work = self.work
-        return work is None or (work.done() and not work.cancelled() and work.exception() is None)
+        return work is None or (work.done() and not work.cancelled())
 
-    @property
-    def answer(self) -> Reply:
-        """The answer."""
-        return self._reply if self.work is None else self.work.result()
+    def answer(self) -> Reply | Awaitable[Reply]:
+        """Return the answer of a request that is due, or make it; raise its error."""
+        if self.work is None:
+            return self._reply
+        if self._make is None:
+            found: Reply = self.work.result()
+            return found
+        return self._make(self.work)
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -202,7 +197,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _waits_for_room(self, frame: memoryview) -> bool:
         """Whether too many records wait for their commit; if so, go on when there is room again."""
-        if not _is_produce(frame) or self._gateway.appends.has_room:
+        if self._gateway.appends.has_room or not _is_produce(frame):
             return False
         if self._room is None:
             self._room = asyncio.ensure_future(self._gateway.appends.room())
@@ -222,53 +217,51 @@ class Connection(asyncio.BufferedProtocol):
         call = Call(self._gateway, self.session, header, frame)
         handler = HANDLERS[header.api_key]
         reply = handler(call) if exchange is None else sasl_token(call, exchange)
-        slot = _Slot(header, len(frame), began, reply, is_token=exchange is not None)
+        slot = _Slot(header, len(frame), began, is_token=exchange is not None)
         self._slots.append(slot)
-        if isinstance(reply, Later):
-            reply.done.add_done_callback(partial(self._make_answer, slot, reply))
-        else:
-            self._send_or_wait(slot)
+        self._take(slot, reply)
 
-    def _send_or_wait(self, slot: _Slot) -> None:
+    def _take(self, slot: _Slot, reply: Reply | Awaitable[Reply] | Later) -> None:
+        """Give a request its answer, or the future that it comes from."""
+        slot.take(reply)
         if slot.work is None:
             self._send_answers()
         else:
             slot.work.add_done_callback(self._answered)
 
-    def _make_answer(self, slot: _Slot, later: Later, done: "asyncio.Future[Any]") -> None:
-        """Make the answer of the only request in progress: no other begins before its answer."""
+    def _answered(self, done: "asyncio.Future[Any]") -> None:
+        if done.cancelled():
+            return
         if not self._slots:
             done.exception()  # marked as retrieved: the client has gone
-            return
-        try:
-            slot.take(later.reply(done))
-            self._send_or_wait(slot)
-        except Exception as error:  # noqa: BLE001 - a bug costs this connection, and no other
-            self._failed(error)
-        else:
+        elif self._slots[0].is_due:  # else an earlier call has sent the answer, or a later one will
+            self._send_answers()
             self._go_on()
 
-    def _answered(self, done: "asyncio.Future[Reply]") -> None:
-        if done.cancelled() or not self._slots:
-            return
-        error = done.exception()
-        if error is not None:
+    def _send_answers(self) -> None:
+        """Send the answers that are due, all at once: a commit answers several requests.
+
+        An error closes the connection when the answers before it are sent.
+        """
+        answers: list[Answer] = []
+        try:
+            while self._slots and self._slots[0].is_due:
+                slot = self._slots[0]
+                reply = slot.answer()
+                if isinstance(reply, Awaitable):
+                    self._take(slot, reply)
+                else:
+                    answers += self._taken(self._slots.popleft(), reply)
+        except Exception as error:  # noqa: BLE001 - a bug costs this connection, and no other
+            self._sender.send(*answers)
             self._failed(error)
             return
-        self._send_answers()
-        self._go_on()
-
-    def _send_answers(self) -> None:
-        """Send the answers that are due, all at once: a commit answers several requests."""
-        answers: list[Answer] = []
-        while self._slots and self._slots[0].is_answered:
-            answers += self._taken(self._slots.popleft())
         self._sender.send(*answers)
         if self.session.is_refused:
             self.finish()
         self._close_when_answered()
 
-    def _taken(self, slot: _Slot) -> list[Answer]:
+    def _taken(self, slot: _Slot, reply: Reply) -> list[Answer]:
         """Count a request that is answered; return its answer, [] if it has none (acks=0)."""
         metrics, now = self._gateway.metrics, self._loop.time()
         self._active = now
@@ -276,7 +269,6 @@ class Connection(asyncio.BufferedProtocol):
         metrics.answered(slot.header.api_key, now - slot.began)
         if slot.header.api_key == ApiKey.SASL_AUTHENTICATE:
             self._allow_large_frames()
-        reply = slot.answer
         if reply is None:
             return []
         metrics.out_bytes += sum(map(len, reply))

@@ -79,6 +79,8 @@ def _text(data: memoryview) -> str:
 
 def _behind_tags(frame: memoryview, at: int) -> int:
     """Return the position behind tagged fields; the fields of a header are not used."""
+    if at < len(frame) and not frame[at]:  # mostly there are none
+        return at + 1
     count, at = unsigned_varint(frame, at)
     for _ in range(count):
         _, at = unsigned_varint(frame, at)

@@ -159,9 +159,8 @@ class OwnedShard:
 
     def _append(self, records: list[Record], answers: Answers) -> None:
         """Add records to the batch that waits for its commit, or begin the next batch."""
-        size = len(records) * RECORD_OVERHEAD_BYTES
-        for key, value in records:
-            size += len(key) + len(value or b"")
+        size = sum([len(key) + len(value or b"") for key, value in records])
+        size += len(records) * RECORD_OVERHEAD_BYTES
         batch = self._growing
         if batch is not None and batch.size_bytes + size <= self._batch_bytes_max:
             batch.records += records

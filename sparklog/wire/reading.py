@@ -105,9 +105,9 @@ class Reader:
 
     def _varint(self) -> int:
         data, at = self.data, self.at
-        if at < len(data) and data[at] < 0x80:
+        if at < len(data) and (first := data[at]) < 0x80:
             self.at = at + 1
-            return data[at]
+            return first
         value, self.at = unsigned_varint(data, at)
         return value
 

@@ -38,6 +38,7 @@ BUFFERS_MAX: Final = 256
 
 
 _SIZE: Final = struct.Struct(">i")
+_PLAIN: Final = (bytes, bytearray)
 
 
 class Sent:
@@ -89,7 +90,7 @@ class Sender:
         for header, pieces in answers:
             size = len(header) + sum(map(len, pieces))
             head = _SIZE.pack(size) + header
-            if size < SMALL_BYTES and len(pieces) == 1 and isinstance(pieces[0], bytes | bytearray):
+            if size < SMALL_BYTES and len(pieces) == 1 and isinstance(pieces[0], _PLAIN):
                 self._pieces.append(head + pieces[0])
                 continue
             self._pieces.append(head)

@@ -51,7 +51,9 @@ class TestAForm:
     def test_reads_other_offsets(self) -> None:
         data = frame(MORE)
         at, request, _ = read(data)
-        assert form(frame(TWO)).request_of(data, at, ASKED) == request
+        offsets = {place: one._replace(committed_ms=5) for place, one in request.offsets.items()}
+        expected = request._replace(offsets=offsets, is_dated=True)
+        assert form(frame(TWO)).request_of(data, at, ASKED, 5) == expected
 
     @pytest.mark.parametrize(
         "data",
@@ -64,7 +66,7 @@ class TestAForm:
         ],
     )
     def test_does_not_read_another_request(self, data: memoryview) -> None:
-        assert form(frame(TWO)).request_of(data, read(data)[0], ASKED) is None
+        assert form(frame(TWO)).request_of(data, read(data)[0], ASKED, 5) is None
 
     @pytest.mark.parametrize(
         "asked",
@@ -76,7 +78,7 @@ class TestAForm:
     )
     def test_holds_for_those_checks_alone(self, asked: Asked) -> None:
         data = frame(TWO)
-        assert form(data).request_of(data, read(data)[0], asked) is None
+        assert form(data).request_of(data, read(data)[0], asked, 5) is None
 
     def test_keeps_no_directory_in_memory(self) -> None:
         data, directory = frame(TWO), Directory(Map())
@@ -86,7 +88,7 @@ class TestAForm:
         gone = weakref.ref(directory)
         del directory
         assert gone() is None
-        assert found.request_of(data, at, ASKED) is None
+        assert found.request_of(data, at, ASKED, 5) is None
 
 
 @pytest.fixture

@@ -133,6 +133,10 @@ class TestRequests:
         with pytest.raises(InvalidRequestError, match=told):
             request_header(memoryview(frame))
 
+    def test_may_have_tagged_fields_in_their_headers(self) -> None:
+        frame = struct.pack(">hhih", 3, 12, 0, -1) + b"\x01\x00\x01a"
+        assert request_header(memoryview(frame)).body_at == len(frame)
+
     def test_a_varint_of_six_bytes_is_none(self) -> None:
         with pytest.raises(InvalidRequestError, match="varint"):
             unsigned_varint(b"\xff" * 6, 0)

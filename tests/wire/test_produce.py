@@ -170,6 +170,16 @@ class TestWithoutAcknowledgement:
         assert answers(found) == [(0, 0, 1)]
         assert values(tmp_path / "log", "flights", 0) == [b"a", b"b"]
 
+    def test_an_error_closes_the_connection_behind_earlier_answers(
+        self, client: Client, topic: TopicDescription
+    ) -> None:
+        client.ask(produce_request(9, topic.name, (0, client_batch("a"))))
+        client.send(produce_request(9, topic.name, (0, client_batch("b"))))
+        client.send(produce_request(9, topic.name, (0, client_batch("c")[:-1]), acks=0))
+        client.send(produce_request(9, topic.name, (0, client_batch("d"))))
+        assert answers(client.receive(ApiKey.PRODUCE, 9)) == [(0, 0, 1)]
+        assert client.receive_frame() == b""
+
     def test_an_error_closes_the_connection(self, client: Client) -> None:
         client.send(produce_request(9, "nowhere", (0, client_batch("a")), acks=0))
         assert client.receive_frame() == b""

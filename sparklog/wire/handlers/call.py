@@ -20,12 +20,11 @@ Reply = Sequence[Piece] | None
 """The pieces of an answer's body; None for no answer."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Later:
-    """A reply that is made when a future is done.
+    """A reply that is made when a future is done, and all earlier requests are answered.
 
-    It is faster than a coroutine, which needs a task and two more turns of the event loop. Produce
-    cannot use it, because produce requests are pipelined.
+    It is faster than a coroutine, which needs a task and two more turns of the event loop.
     """
 
     done: "asyncio.Future[Any]"
@@ -33,7 +32,7 @@ class Later:
     """Makes the reply of `done`, which has a result or an exception."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Call:
     """A request of a client. The frame's memory is not reused while the request has it."""
 

@@ -61,15 +61,20 @@ class CommitForm:
         """
         self._layout = struct.Struct(">" + "".join(_formats(numbers_at, len(body))))
         self._between = self._layout.unpack(body)[::_VALUES]
-        self._request = request._replace(offsets={})
+        self._request = request._replace(offsets={}, is_dated=True)
         self._places = tuple(request.offsets)
         self._version, self._principal = asked.version, asked.principal
         # An idle connection must not keep the topics of long ago in memory.
         self._directory = weakref.ref(asked.directory)
         self.answer = answer
 
-    def request_of(self, frame: memoryview, body_at: int, asked: Asked) -> CommitRequest | None:
-        """Return the request in a frame; None if it has another form, or must be checked again."""
+    def request_of(
+        self, frame: memoryview, body_at: int, asked: Asked, now_ms: int
+    ) -> CommitRequest | None:
+        """Return the request in a frame, committed at `now_ms`.
+
+        Returns None if it has another form, or must be checked again.
+        """
         layout = self._layout
         if (
             len(frame) - body_at != layout.size
@@ -81,7 +86,9 @@ class CommitForm:
         values = layout.unpack_from(frame, body_at)
         if values[::_VALUES] != self._between:
             return None
-        numbers = zip(values[1::_VALUES], values[2::_VALUES], repeat(""), repeat(0), repeat(None))
+        numbers = zip(
+            values[1::_VALUES], values[2::_VALUES], repeat(""), repeat(now_ms), repeat(None)
+        )
         offsets = dict(zip(self._places, map(made_offset, numbers), strict=False))
         return CommitRequest(self._request.group_id, offsets, *self._request[2:])
 

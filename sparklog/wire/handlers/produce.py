@@ -7,6 +7,7 @@ as with acks=all. With acks=0 there is no answer, and an error closes the connec
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from sparklog.group_commit.appends import Append, Appended
 from sparklog.metadata.image import Image
 from sparklog.model import TopicDescription
 from sparklog.tokens import Scope
-from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.call import Call, Later, Reply
 from sparklog.wire.handlers.produce_bodies import (
     Failed,
     Outcome,
@@ -29,12 +30,13 @@ from sparklog.wire.handlers.produce_bodies import (
 from sparklog.wire.topic_ids import with_uuid
 
 ALLOWED_ACKS: Final = (-1, 0, 1)
+_Committed = Appended | SparklogError
 _WAITS: Final = Failed(ErrorCode.NONE, "")
 """Stands for the outcome of a batch that is being appended."""
 
 
-def produce(call: Call) -> Awaitable[Reply]:
-    """Return an awaitable of the answer. The order of the calls is the order of the batches."""
+def produce(call: Call) -> Reply | Awaitable[Reply] | Later:
+    """Return the answer, or what it comes from. The order of the calls is that of the batches."""
     request = read_produce_request(call.reader(), call.version)
     if request.acks not in ALLOWED_ACKS:
         refused = Failed(
@@ -47,7 +49,8 @@ def produce(call: Call) -> Awaitable[Reply]:
     if is_behind or image is None or not all(_known(image, one.topic) for one in request.topics):
         session.produced = asyncio.ensure_future(_looked_up(call, request, session.produced))
         return _answered_later(call, request, session.produced)
-    return _answered(call, request, _append(call, request, image))
+    sent = _append(call, request, image)
+    return Later(sent.answer, partial(_answered, call, request, sent))
 
 
 def _known(image: Image, topic: str | UUID) -> TopicDescription | None:
@@ -60,7 +63,7 @@ class _Sent(NamedTuple):
     `answer` has the outcomes of the parts at `slots`; `outcomes` has those of the refused parts.
     """
 
-    answer: "asyncio.Future[list[Appended | SparklogError]]"
+    answer: "asyncio.Future[list[_Committed]]"
     slots: list[int]
     outcomes: list[Outcome]
 
@@ -105,21 +108,27 @@ async def _looked_up(
 
 
 async def _answered_later(
-    call: Call, request: ProduceRequest, sent: "asyncio.Future[_Sent]"
+    call: Call, request: ProduceRequest, looking_up: "asyncio.Future[_Sent]"
 ) -> Reply:
-    return await _answered(call, request, await sent)
+    sent = await looking_up
+    await asyncio.wait([sent.answer])
+    reply = _answered(call, request, sent, sent.answer)
+    return await reply if isinstance(reply, Awaitable) else reply
 
 
-async def _answered(call: Call, request: ProduceRequest, sent: _Sent) -> Reply:
+def _answered(
+    call: Call, request: ProduceRequest, sent: _Sent, done: "asyncio.Future[list[_Committed]]"
+) -> Reply | Awaitable[Reply]:
+    """Return the answer; topics that were deleted meanwhile are first looked up again."""
     outcomes = list(sent.outcomes)
-    for slot, outcome in zip(sent.slots, await sent.answer, strict=True):
+    for slot, outcome in zip(sent.slots, done.result(), strict=True):
         outcomes[slot] = outcome
     if any(isinstance(one, UnknownTopicError) for one in outcomes):
-        await _look_again(call, request, outcomes)
-    return await _replied(call, request, outcomes)
+        return _looked_again(call, request, outcomes)
+    return _replied(call, request, outcomes)
 
 
-async def _look_again(call: Call, request: ProduceRequest, outcomes: list[Outcome]) -> None:
+async def _looked_again(call: Call, request: ProduceRequest, outcomes: list[Outcome]) -> Reply:
     """Replace the errors of topics that were deleted meanwhile by those that clients expect.
 
     It reads the newest image, so the next request finds new topics of these names.
@@ -130,9 +139,10 @@ async def _look_again(call: Call, request: ProduceRequest, outcomes: list[Outcom
         if isinstance(outcome, UnknownTopicError):
             refused = _not_found(call, topic, _known(image, topic))
             outcomes[slot] = refused or outcome
+    return _replied(call, request, outcomes)
 
 
-async def _replied(call: Call, request: ProduceRequest, outcomes: Sequence[Outcome]) -> Reply:
+def _replied(call: Call, request: ProduceRequest, outcomes: Sequence[Outcome]) -> Reply:
     if request.acks == 0:
         errors = [one for one in outcomes if code_of(one) != ErrorCode.NONE]
         if errors:

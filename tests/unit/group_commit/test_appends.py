@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from threading import Event
 from typing import Any
 
 import pytest
@@ -317,6 +318,27 @@ class TestEnd:
         run(catalog(log_dir), work)
 
         assert image(log_dir).version == before
+
+    def test_a_group_is_committed_though_its_loop_is_closed(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def write_late(*given: Any) -> Image | None:
+            is_closed.wait(30)
+            return write(*given)
+
+        async def main() -> World:
+            world = World(catalog(log_dir))
+            world.send(A)
+            await world.begun()
+            return world
+
+        is_closed, write = Event(), AppendWriter.write
+        monkeypatch.setattr(AppendWriter, "write", write_late)
+        world = asyncio.run(main())
+        is_closed.set()
+        world.commit._thread.close()
+
+        assert values(log_dir) == {0: ["a"]}
 
     def test_a_request_is_committed_when_its_client_has_gone(self, log_dir: str) -> None:
         async def work(world: World) -> None:

@@ -7,7 +7,7 @@ edits of the plans before it, so the error is final only when they land.
 
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import orjson
 
@@ -123,7 +123,7 @@ class Request:
         if not self.is_settled:
             planned = self._planned
             if isinstance(planned, Committed):
-                planned = replace(planned, newest=newest)
+                planned = Committed(planned.image, planned.before, newest, planned.edit)
             self._outcome = planned
             self.is_settled = True
 

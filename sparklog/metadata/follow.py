@@ -15,7 +15,7 @@ from sparklog.errors import CorruptMetadataError, MissingFileError
 from sparklog.metadata.edit import FoldEdit, Stamp
 from sparklog.metadata.entries import CLUSTER_METADATA, ENTRIES, Entries, entry_path
 from sparklog.metadata.entry import Entry
-from sparklog.metadata.image import Image
+from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.marks import newest_mark
 from sparklog.metadata.runs import Runs
 from sparklog.metadata.turn import Turn
@@ -106,14 +106,19 @@ class FollowedLog:
         is_newest = not has(image.version + 1) and has(image.version)
         return image if is_newest and not self._turn.is_replaced() else None
 
+    def is_behind(self, topics: Collection[str]) -> bool:
+        """Whether `image(topics)` has files to read, as far as the cheapest call tells.
+
+        On an object store only the topics count, because every other question is a request.
+        """
+        image = self._image
+        if image is None or self._is_late() or _closed(image, topics):
+            return True
+        return self.files.is_local and self.entries.has(image.version + 1)
+
     def opened_at(self, image: Image, topics: Collection[str]) -> Image:
         """Return an image with these topics opened, also if it is not the newest one."""
-        known = image.topics
-        closed = {
-            topic_id: topic
-            for topic_id in topics
-            if (topic := known.get(topic_id)) is not None and not topic.is_open
-        }
+        closed = _closed(image, topics)
         if not closed:
             return image
         return image.with_topics(self.runs.opened(image.fold, closed))
@@ -146,22 +151,28 @@ class FollowedLog:
             )
         if self._image is None or self._is_late():
             self._reopen()
-        else:
-            self._read_on(self._image)
+        elif not self._read_on(self._image) and self._lacks(self._image.version):
             # The newest entry is never cleaned. If a clock was set, others may be cleaned early.
-            if self.files.is_local and not self.entries.has(self._read.version):
-                self._reopen()
+            self._reopen()
 
-    def _read_on(self, image: Image) -> None:
+    def _read_on(self, image: Image) -> bool:
+        """Apply all entries behind an image; return whether there are any."""
         self._image, known = image, image
         self._looked_ms = self.clock.boot_ms()
         # Mostly there is no next entry, and a failed open takes longer than to ask for its name.
-        if self.files.is_local and not self.entries.has(image.version + 1):
-            return
-        while (entry := self.entries.read(image.version + 1)) is not None:
+        while not self._lacks(image.version + 1):
+            entry = self.entries.read(image.version + 1)
+            if entry is None:
+                break
             image = self._image = self._after(image, entry)
-        if image is not known:
-            self.entries.saw(image.stamp)
+        if image is known:
+            return False
+        self.entries.saw(image.stamp)
+        return True
+
+    def _lacks(self, version: int) -> bool:
+        """Whether a local disk has no entry of this version; an object store is not asked."""
+        return self.files.is_local and not self.entries.has(version)
 
     def _is_late(self) -> bool:
         """Whether entries that were not read yet may have been cleaned by now."""
@@ -280,3 +291,13 @@ class FollowedLog:
             return int(orjson.loads(bytes(self.files.read(HINT)))["version"])
         except (MissingFileError, ValueError, KeyError, TypeError):
             return -1
+
+
+def _closed(image: Image, topics: Collection[str]) -> dict[str, TopicImage]:
+    """Return those of some topics (ids) that the image has and that are not open."""
+    known = image.topics
+    return {
+        topic_id: topic
+        for topic_id in topics
+        if (topic := known.get(topic_id)) is not None and not topic.is_open
+    }

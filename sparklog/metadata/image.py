@@ -244,8 +244,8 @@ def _shared_after(
 def _counted(
     shared: Map[str, SharedSegment], edit: TopicEdit, stamp: Stamp
 ) -> Map[str, SharedSegment]:
-    added = Counter(entry.log_path for entry in edit.segments if entry.is_shared)
-    for path, count in added.items():
+    added = [entry.log_path for entry in edit.segments if entry.is_shared]
+    for path, count in Counter(added).items() if added else ():
         known = shared.get(path)
         shared = shared.set(path, SharedSegment(known.slice_count + count if known else count))
     for key in edit.remove:

@@ -236,7 +236,7 @@ class MetadataLog(FollowedLog):
 
     def _land(self, batch: Batch) -> None:
         """Commit the edits of the requests in one entry; each request gets its outcome."""
-        self._open_for(batch)  # read before the turn: opening topics may take long
+        self._prepare(batch)
         deadline_ms = self.clock.boot_ms() + COMMIT_TIMEOUT_MS
         tries = 0
         while batch.is_patient and tries < PATIENT_TRIES:
@@ -244,7 +244,7 @@ class MetadataLog(FollowedLog):
                 return
             tries += 1
             self.entries.pause(tries)
-        with self._turn.taken(lambda: self._open_for(batch)):
+        with self._turn.taken(lambda: self._prepare(batch)):
             while batch.waiting and not self._try(batch):
                 tries += 1
                 if self.clock.boot_ms() > deadline_ms:
@@ -253,6 +253,11 @@ class MetadataLog(FollowedLog):
                         f"for {COMMIT_TIMEOUT_MS} ms"
                     )
                 self.entries.pause(tries)
+
+    def _prepare(self, batch: Batch) -> None:
+        """Read what a try would read, so that no other process waits while this one reads."""
+        if self.is_behind(batch.topics):
+            self._open_for(batch)
 
     def _open_for(self, batch: Batch) -> Image:
         """Return the newest image with the batch's topics; a damaged one fails its requests."""

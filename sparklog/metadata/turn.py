@@ -28,8 +28,10 @@ STAY_MS: Final = 10
 To hand the turn to another process takes as long as a commit. And the other process follows ten
 entries at once faster than one at a time.
 """
-_FIRST_PAUSE_MS = 0.05
-_LONGEST_PAUSE_MS = 1.0
+_PAUSES_MS: Final = 0.05, 1.0
+"""The first and the longest pause between two tries to take the turn."""
+_LINE_PAUSES_MS: Final = 0.2, 4.0
+"""The same for the line, where a process mostly waits for several others."""
 
 
 class Turn:
@@ -85,26 +87,40 @@ class Turn:
         try:
             if now_ms - self._begun_ms < STAY_MS and _is_locked(handle.descriptor):
                 return True
-            if now_ms >= self._line_from_ms:
-                is_first = self._poll(handle.line, now_ms + LINE_PATIENCE_MS, lambda: None)
-                self._line_from_ms = 0 if is_first else now_ms + LINE_PATIENCE_MS + LINE_REST_MS
-            is_taken = self._poll(handle.descriptor, now_ms + PATIENCE_MS, meanwhile)
+            return self._wait_in_line(handle, now_ms, meanwhile)
         except OSError:
             return False
+
+    def _wait_in_line(
+        self, handle: "_Handle", now_ms: int, meanwhile: Callable[[], object]
+    ) -> bool:
+        try:
+            if now_ms >= self._line_from_ms:
+                line_until_ms = now_ms + LINE_PATIENCE_MS
+                is_first = self._poll(handle.line, line_until_ms, _LINE_PAUSES_MS)
+                self._line_from_ms = 0 if is_first else line_until_ms + LINE_REST_MS
+            until_ms = now_ms + PATIENCE_MS
+            is_taken = self._poll(handle.descriptor, until_ms, _PAUSES_MS, meanwhile)
         finally:
             _unlock(handle.line)
         self._begun_ms = self._clock.boot_ms()
         return is_taken
 
-    def _poll(self, descriptor: int, deadline_ms: int, meanwhile: Callable[[], object]) -> bool:
+    def _poll(
+        self,
+        descriptor: int,
+        deadline_ms: int,
+        pauses_ms: tuple[float, float],
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> bool:
         """Try until a directory is locked; return whether it is."""
-        pause_ms = _FIRST_PAUSE_MS
+        pause_ms, longest_ms = pauses_ms
         while not _is_locked(descriptor):
             if self._clock.boot_ms() >= deadline_ms:
                 return False
             meanwhile()
             self._clock.sleep_ms(pause_ms)
-            pause_ms = min(pause_ms * 1.5, _LONGEST_PAUSE_MS)
+            pause_ms = min(pause_ms * 1.5, longest_ms)
         return True
 
 

@@ -101,7 +101,7 @@ class LocalFiles:
         """See `Files.put_new`: written without a name, or under another one, then linked."""
         target = self._target(path)
         with os_errors("put", path, self.uri):
-            if os.path.lexists(target):
+            if os.access(target, os.F_OK):
                 return False
             is_named = _put_unnamed(target, data, durable, ready)
             if is_named is not None:

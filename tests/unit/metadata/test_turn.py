@@ -2,14 +2,18 @@
 
 import fcntl
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from sparklog.clock import ManualClock
+from sparklog.metadata.log import ENTRIES, MetadataLog
 from sparklog.metadata.turn import LINE_PATIENCE_MS, PATIENCE_MS, STAY_MS, Turn
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
+from tests.edits import segment
+from tests.metadata_language import new_log, producing, topic_id
 
 
 @pytest.fixture
@@ -115,3 +119,35 @@ class TestReplaced:
         one.forget()
         one.hold()
         assert not one.is_replaced()
+
+
+class TestCommitter:
+    def test_one_that_waits_reads_what_others_commit(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Goal: the turn is not held for a long read. Method: note what is read before it."""
+        files, clock, held = LocalFiles(str(tmp_path)), ManualClock(), ExitStack()
+        log, other = new_log(files, clock), MetadataLog(files, ManualClock())
+        plan, topics, read = producing(segment()), [topic_id(0)], list[int]()
+        held.enter_context(Turn(files, ENTRIES, ManualClock()).taken())
+
+        def others_commit(_: float) -> None:
+            other.commit(plan, topics, patient=True)
+            read.append(log.read_last().version)
+            if len(read) == 3:
+                held.close()
+
+        monkeypatch.setattr(clock, "sleep_ms", others_commit)
+
+        assert log.commit(plan, topics).image.version == 5
+        assert read == [1, 2, 3]
+
+    def test_it_is_behind_when_others_have_committed(self, tmp_path: Path) -> None:
+        files = LocalFiles(str(tmp_path))
+        log, other = new_log(files), MetadataLog(files, ManualClock())
+        topics = [topic_id(0)]
+        known = other.is_behind(topics), other.image(topics).version, other.is_behind(topics)
+        log.commit(producing(segment()), topics)
+
+        assert known == (True, 1, False)
+        assert other.is_behind(topics)

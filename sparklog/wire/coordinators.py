@@ -31,12 +31,16 @@ if TYPE_CHECKING:
 FENCED_MS: Final = 1_000
 """How long an instance does not claim a partition again after another instance has claimed it."""
 MS_PER_MINUTE: Final = 60_000
+INITIAL_MS: Final = 5
+"""The least that an empty group waits for members. Members that come at the same time join one
+generation; else all wait for the first one's next heartbeat. A broker, too, collects the writes of
+a coordinator for 5 ms by default (group.coordinator.append.linger.ms)."""
 
 
 def limits_of(settings: Settings) -> GroupLimits:
     """Return the limits of groups from an operator's settings."""
     return GroupLimits(
-        initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+        initial_rebalance_delay_ms=max(settings.group_initial_rebalance_delay_ms, INITIAL_MS),
         min_session_timeout_ms=settings.group_min_session_timeout_ms,
         max_session_timeout_ms=settings.group_max_session_timeout_ms,
         max_size=settings.group_max_size,

@@ -79,7 +79,7 @@ class Settings(BaseSettings):
     offset_metadata_max_bytes: Positive = 4_096
     """The most characters of metadata of a committed offset (offset.metadata.max.bytes)."""
     group_initial_rebalance_delay_ms: Annotated[int, Field(ge=0)] = 3_000
-    """How long an empty group waits for members (group.initial.rebalance.delay.ms)."""
+    """How long an empty group waits for members, 5 at least (group.initial.rebalance.delay.ms)."""
     group_min_session_timeout_ms: Positive = 6_000
     """The least session timeout of a member (group.min.session.timeout.ms)."""
     group_max_session_timeout_ms: Positive = 1_800_000

@@ -6,6 +6,7 @@ import pytest
 
 from sparklog.errors import InvalidOptionError
 from sparklog.service_settings import settings_of, split, variable_of
+from sparklog.wire.coordinators import INITIAL_MS, limits_of
 from sparklog.wire.sasl import MECHANISMS
 from sparklog.wire.settings import Settings
 
@@ -55,3 +56,9 @@ def test_the_mechanisms_are_those_that_there_are() -> None:
 @pytest.mark.parametrize("value", [("a,b",), 1, None])
 def test_other_values_than_texts_are_not_split(value: Any) -> None:
     assert split(value) is value
+
+
+@pytest.mark.parametrize(("asked_ms", "expected_ms"), [(0, INITIAL_MS), (3_000, 3_000)])
+def test_an_empty_group_waits_a_few_ms_at_least(asked_ms: int, expected_ms: int) -> None:
+    settings = Settings(log_dir="log", group_initial_rebalance_delay_ms=asked_ms)
+    assert limits_of(settings).initial_rebalance_delay_ms == expected_ms

@@ -40,6 +40,7 @@ from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_wr
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.log import MetadataLog
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
 from tests.kafka.broker import running_broker
@@ -53,6 +54,7 @@ MEMBERS = 50
 QUICK = ("--group-initial-rebalance-delay-ms", "0")
 PACE = 2_100
 """Commits that are due each second: 2,000, and some more so that none of them is missing."""
+REST_MAX_S = 120
 TAKEN = 512
 """Records of groups in one append: their partition takes 1 MiB."""
 
@@ -144,6 +146,7 @@ def _commits(process: GatewayProcess, settings: Settings) -> Iterator[Figure]:
 def _heartbeats(process: GatewayProcess, log_dir: Path, settings: Settings) -> Iterator[Figure]:
     found = members(process.port, 1000)
     log = Catalog(open_files(str(log_dir))).log
+    _await_rest(log)
     seconds, shares, entries = 12.0, list[float](), list[float]()
     for _ in range(settings.rounds):
         version, used = log.image().version, cpu_seconds(process.pid)
@@ -153,6 +156,14 @@ def _heartbeats(process: GatewayProcess, log_dir: Path, settings: Settings) -> I
     group = "1,000 members, a heartbeat every 3 s"
     yield Figure.of_rounds(group, "of a core", shares, "%", Bar(most=10))
     yield Figure.of_rounds(group, "entries", entries, "", Bar(most=0))
+
+
+def _await_rest(log: MetadataLog) -> None:
+    """Return when a gateway has merged what was committed before: there was no entry for 5 s."""
+    version, end_s = -1, time.monotonic() + REST_MAX_S
+    while version != log.image().version and time.monotonic() < end_s:
+        version = log.image().version
+        time.sleep(5)
 
 
 def _lags(settings: Settings) -> Iterator[Figure]:

@@ -61,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for part in asked.only or PARTS:
             run: Callable[[Settings], list[Figure]] = import_module(f"bench.{part}").run
             place = Path(tempfile.mkdtemp(dir=directory))
+            _spread(place)
             measured = run(Settings(records, rounds, asked.quick, place))
             print_table(measured)
             figures += measured

@@ -205,12 +205,18 @@ class AppendCommit:
         """Take all waiting requests as a group; make the batches that could still grow."""
         group, self._waiting = self._waiting, []
         self._wanted, self._grown = len(group) + self._grown, 0
-        for one in group:
-            if one.make is not None:
-                append = one.make()
-                one.slots, one.size_bytes = [Slot(append, PRODUCE_VERSION)], len(append.batch)
-                self._bytes += one.size_bytes
-        return group
+        return [one for one in group if one.make is None or self._is_made(one, one.make)]
+
+    def _is_made(self, one: _Waiting, make: Callable[[], Append]) -> bool:
+        """Make the batch of a request; if that is impossible, the request gets the error."""
+        try:
+            append = make()
+        except Exception as error:  # noqa: BLE001 - a bug costs this request, and no other
+            self._settle(one, error)
+            return False
+        one.slots, one.size_bytes = [Slot(append, PRODUCE_VERSION)], len(append.batch)
+        self._bytes += one.size_bytes
+        return True
 
     def _begin_or_linger(self) -> None:
         """Commit the group if it is complete, or has waited long enough; otherwise look again."""

@@ -187,6 +187,19 @@ class TestGroup:
         assert (found, commits) == ([Appended(0, -1, 0)], 1)
         assert values(log_dir) == {0: ["a", "b"]}
 
+    def test_one_that_cannot_be_made_costs_no_other(self, log_dir: str) -> None:
+        async def work(world: World) -> Any:
+            def cannot() -> Append:
+                raise ZeroDivisionError
+
+            refused = world.commit.append_when_taken(cannot)
+            outcomes = await world.send(A)
+            with pytest.raises(ZeroDivisionError):
+                await refused
+            return outcomes
+
+        assert [one.base_offset for one in run(catalog(log_dir), work)] == [0]
+
     def test_those_who_join_one_that_grows_are_waited_for(self, log_dir: str) -> None:
         async def work(world: World) -> int:
             for _ in range(2):

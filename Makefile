@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 KERNELS := $(wildcard sparklog/record/kernels/*.py)
 # Tests that need no JVM run under coverage, with the same examples on every run, so that chance decides no line.
 # tests/unit runs without the JIT, so that the kernels' lines count, and a second time with the JIT and new
-# examples.
+# examples. Commands and imports are the same with it.
 JVM := spark or kafka or cluster
 # A process that has done its tests takes over some of the other's.
 PARALLEL := -n 2 --dist worksteal
@@ -30,7 +30,7 @@ test: install lint ## Run every check, and all tests but soak and clients
 	$(COVERED) --ignore tests/unit -m "not ($(JVM) or soak or clients)"
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
-	$(BIN)/pytest -q $(PARALLEL) tests/unit
+	$(BIN)/pytest -q $(PARALLEL) tests/unit --ignore tests/unit/cli --ignore tests/unit/spark
 	$(BIN)/pytest -q $(PARALLEL) -m "($(JVM)) and not (soak or clients)"
 
 lint: install ## Check style, types, layers and house numbers

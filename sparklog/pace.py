@@ -8,7 +8,8 @@ background is done in small pieces, with rests between them:
             ...
 
 Only a service rests (`let_rest`): a job or a command has no requests to make room for. The rests
-delay the work by at most `most_s` seconds. A thread must not rest while it holds a lock.
+delay the work by at most `most_s` seconds. If two works go on at the same time, both rest twice as
+long, so together they take no more than one. A thread must not rest while it holds a lock.
 """
 
 import threading
@@ -21,8 +22,8 @@ SPELL_S: Final = 0.001
 """The CPU time that a thread works before it rests."""
 REST: Final = 4
 """A rest lasts this many times as long as the work before it."""
-REST_MAX_S: Final = 0.02
-"""The longest rest."""
+REST_MAX_S: Final = 0.05
+"""The longest rest of a work that is alone."""
 
 One = TypeVar("One")
 
@@ -46,12 +47,15 @@ class Pace:
         self._sleep = sleep
         self._rested_s = used_s()
 
-    def rest(self) -> None:
-        """Rest if the thread has worked for SPELL_S since its last rest, and if time is left."""
+    def rest(self, works: int = 1) -> None:
+        """Rest if the thread has worked for SPELL_S since its last rest, and if time is left.
+
+        `works` is how many works of the process go on, this one among them.
+        """
         worked_s = self._used_s() - self._rested_s
         if worked_s < SPELL_S or not self._left_s:
             return
-        rest_s = min(REST * worked_s, REST_MAX_S, self._left_s)
+        rest_s = min(works * min(REST * worked_s, REST_MAX_S), self._left_s)
         self._left_s -= rest_s
         self._sleep(rest_s)
         self._rested_s = self._used_s()
@@ -61,6 +65,8 @@ class _Process:
     """The state of the whole process."""
 
     is_service = False
+    paces: frozenset[Pace] = frozenset()
+    """The rests of all works that go on."""
 
 
 class _Here(threading.local):
@@ -71,6 +77,8 @@ class _Here(threading.local):
 
 _process: Final = _Process()
 _here: Final = _Here()
+_lock: Final = threading.Lock()
+"""Held while `_process.paces` changes."""
 
 
 def let_rest() -> None:
@@ -89,17 +97,24 @@ def paced(most_s: float) -> Iterator[None]:
 
     Outside of a service it does not rest. `most_s` is the limit of all rests together, in seconds.
     """
-    _here.pace = Pace(most_s) if _process.is_service else None
+    if not _process.is_service:
+        yield
+        return
+    pace = _here.pace = Pace(most_s)
+    with _lock:
+        _process.paces |= {pace}
     try:
         yield
     finally:
         _here.pace = None
+        with _lock:
+            _process.paces -= {pace}
 
 
 def rest() -> None:
     """Rest if it is time to. Call it between pieces of work, never while you hold a lock."""
     if _here.pace is not None and _process.is_service:
-        _here.pace.rest()
+        _here.pace.rest(len(_process.paces))
 
 
 def rested(pieces: Iterable[One]) -> Iterator[One]:

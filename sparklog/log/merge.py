@@ -101,12 +101,9 @@ def plan_merge(
     return sorted(groups, key=lambda group: group[0].base_offset)
 
 
-def fit(group: Group, limits: MergeLimits) -> bool:
+def fit(group: Sequence[SegmentEntry], limits: MergeLimits) -> bool:
     """Whether the limits let one segment hold the whole group. The group is not empty."""
-    weight = _Weight.of(group[0])
-    for entry in group[1:]:
-        weight = weight.plus(_Weight.of(entry))
-    return weight.fits(limits)
+    return _Weight.of(*group).fits(limits)
 
 
 def _due_slices(
@@ -142,6 +139,8 @@ def _are_apart(one: SegmentEntry, other: SegmentEntry, cleaner_offset: int) -> b
 
 def _packed(run: Sequence[SegmentEntry], limits: MergeLimits) -> list[Group]:
     """Return the run in groups, each as long as the limits allow; all but the last are full."""
+    if fit(run, limits):
+        return [tuple(run)]
     groups, weight = [[run[0]]], _Weight.of(run[0])
     for entry in run[1:]:
         alone = _Weight.of(entry)
@@ -179,17 +178,15 @@ class _Weight:
     batches: int
 
     @classmethod
-    def of(cls, entry: SegmentEntry) -> "_Weight":
-        earliest, latest = _times(entry)
+    def of(cls, *group: SegmentEntry) -> "_Weight":
+        times = [_times(entry) for entry in group]
         return cls(
-            bytes=entry.log_bytes,
-            start=entry.base_offset,
-            end=entry.next_offset,
-            earliest=earliest,
-            latest=latest,
-            batches=entry.log_bytes // _LEAST_BATCH_BYTES
-            if entry.batch_count is None
-            else entry.batch_count,
+            bytes=sum([entry.log_bytes for entry in group]),
+            start=group[0].base_offset,
+            end=group[-1].next_offset,
+            earliest=min([earliest for earliest, _ in times]),
+            latest=max([latest for _, latest in times]),
+            batches=sum([_batches(entry) for entry in group]),
         )
 
     def plus(self, other: "_Weight") -> "_Weight":
@@ -223,3 +220,9 @@ def _times(entry: SegmentEntry) -> tuple[int, int]:
     if entry.max_timestamp < 0:
         return entry.created_ms, entry.created_ms
     return max(entry.min_timestamp or 0, 0), entry.max_timestamp
+
+
+def _batches(entry: SegmentEntry) -> int:
+    """Return how many batches a segment has, or may have at most."""
+    known = entry.batch_count
+    return entry.log_bytes // _LEAST_BATCH_BYTES if known is None else known

@@ -16,14 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparklog.errors import CorruptRecordError
-from sparklog.log_reader.opened import log_path
+from sparklog.maintenance.spans import Spans
 from sparklog.model import SegmentEntry
 from sparklog.pace import rested
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable, put_offsets
 from sparklog.record.checksum import crc32c
 from sparklog.record.scan import scan_batches, verify_checksums
-from sparklog.storage.files import Files
 
 JOINED_BYTES_MAX: Final = 1024 * 1024
 """The most bytes of slices that are joined at once; a larger slice is copied alone.
@@ -58,18 +57,15 @@ def _may_join(entry: SegmentEntry) -> bool:
     return entry.is_shared and entry.is_dense and entry.min_timestamp is not None
 
 
-def joined(files: Files, directory: str, run: Sequence[SegmentEntry]) -> Joined | None:
-    """Return the batches of slices that follow each other in the log.
+def joined(spans: Spans, run: Sequence[SegmentEntry]) -> Joined | None:
+    """Return the batches of slices that follow each other in the log; `spans` read them.
 
     Returns None if the bytes of a slice do not agree with its row, and for message sets (magic 0
-    and 1). `directory` is the topic's. Raises MissingFileError.
+    and 1). Raises MissingFileError.
     """
     if any(one.next_offset != other.base_offset for one, other in pairwise(run)):
         return None
-    read = (
-        files.read(log_path(directory, one), one.log_position, one.log_bytes) for one in rested(run)
-    )
-    return joined_bytes(run, list(read))
+    return joined_bytes(run, [spans.bytes_of(one) for one in rested(run)])
 
 
 def joined_bytes(

@@ -20,6 +20,7 @@ from sparklog.errors import SparklogError
 from sparklog.log.merge import Group, MergeLimits, plan_merge
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.merged import INDEX_FIELDS, MergeWork, merged, same_log
+from sparklog.maintenance.spans import Spans
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import PartitionLog, TopicImage
 from sparklog.metadata.tables import SEGMENT_SCHEMA, segment_entries, segments_table
@@ -115,8 +116,16 @@ class _Merge:
         return self.segment.partition
 
 
-def merge_groups(context: JobContext, topic: TopicDescription, groups: Sequence[Group]) -> Outcome:
-    """Join each group; commit the groups that have not changed since they were planned."""
+def merge_groups(
+    context: JobContext,
+    topic: TopicDescription,
+    groups: Sequence[Group],
+    spans: Spans | None = None,
+) -> Outcome:
+    """Join each group; commit the groups that have not changed since they were planned.
+
+    `spans` read the slices if those of other calls are read with them; not for Spark's tasks.
+    """
     config = TopicConfig.parse(topic.configs)
     works = [
         MergeWork(
@@ -125,6 +134,7 @@ def merge_groups(context: JobContext, topic: TopicDescription, groups: Sequence[
             topic=topic,
             group=group,
             index_interval_bytes=config.index_interval_bytes,
+            spans=spans,
         )
         for group in groups
     ]

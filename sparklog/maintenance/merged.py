@@ -23,6 +23,7 @@ from sparklog.log.windows import Window, windows
 from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.log_writer.segment_file import SegmentFile
 from sparklog.maintenance.joined_slices import joined, runs
+from sparklog.maintenance.spans import Spans
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import AbortedRange, SegmentEntry, TopicDescription
 from sparklog.pace import rest, rested
@@ -44,6 +45,8 @@ class MergeWork:
     topic: TopicDescription
     group: Group
     index_interval_bytes: int
+    spans: Spans | None = None
+    """Reads the slices of the group, if they are read together with those of other groups."""
 
 
 def merged(work: MergeWork) -> SegmentEntry:
@@ -90,7 +93,7 @@ def _without_indexes(entry: SegmentEntry) -> SegmentEntry:
 
 def _append(work: MergeWork, run: Sequence[SegmentEntry], target: SegmentFile) -> None:
     """Copy a run: joined if it has several sound slices, else one by one."""
-    found = joined(work.files, topic_directory(work.topic), run) if len(run) > 1 else None
+    found = joined(work.spans or Spans(work.files, [run]), run) if len(run) > 1 else None
     if found is not None:
         target.append(found.batches, found.data, min_timestamp=found.min_timestamp)
         return

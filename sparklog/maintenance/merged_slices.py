@@ -4,11 +4,9 @@
     slice            of each partition, in one new shared segment, with the log's own offsets
 
 If each of thousands of partitions got a segment of its own, each would need three files and their
-syncs, for a few KB. Here all partitions share one file and its sync. Slices that lie side by side
-are read at once.
+syncs, for a few KB. Here all partitions share one file and its sync.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -19,16 +17,14 @@ from sparklog.log_writer import SharedSegment
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.joined_slices import JOINED_BYTES_MAX, Joined, joined_bytes
 from sparklog.maintenance.merged import aborted_of
+from sparklog.maintenance.spans import Spans
 from sparklog.metadata.catalog import Write
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import TopicImage
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TopicDescription
 from sparklog.pace import rested
 from sparklog.record.checksum import crc32c
-from sparklog.storage.files import Files
 
-SPAN_BYTES_MAX: Final = 1024 * 1024
-"""The most bytes of a shared segment that are read at once."""
 STEP_SLICES: Final = 512
 """About how many slices are merged in one commit: produce requests wait until it has landed."""
 
@@ -71,7 +67,7 @@ def merge_slices(
     not agree with their rows.
     """
     shared = SharedSegment(context.files, context.clock)
-    spans = _Spans(context.files, groups)
+    spans = Spans(context.files, (one.group for one in groups))
     made: list[_Merge] = []
     refused: list[SliceGroup] = []
     try:
@@ -96,35 +92,6 @@ def merge_slices(
     return Outcome(counts=counts), refused
 
 
-class _Spans:
-    """Reads slices. Of each shared segment it reads the bytes from the first to the last at once.
-
-    If most of these bytes belong to other slices, it reads each slice by itself.
-    """
-
-    def __init__(self, files: Files, groups: Iterable[SliceGroup]) -> None:
-        self._files = files
-        self._read: dict[str, memoryview] = {}
-        self._bounds: dict[str, tuple[int, int]] = {}
-        self._wanted: dict[str, int] = defaultdict(int)
-        for _, group in groups:
-            for one in group:
-                start, end = one.log_position, one.log_position + one.log_bytes
-                low, high = self._bounds.get(one.log_path, (start, end))
-                self._bounds[one.log_path] = min(low, start), max(high, end)
-                self._wanted[one.log_path] += one.log_bytes
-
-    def bytes_of(self, entry: SegmentEntry) -> memoryview:
-        """Return a slice's bytes, fewer if the file is too short. Raises MissingFileError."""
-        path, position = entry.log_path, entry.log_position
-        low, high = self._bounds[path]
-        if high - low > min(SPAN_BYTES_MAX, 2 * self._wanted[path]):
-            return self._files.read(path, position, entry.log_bytes)
-        if path not in self._read:
-            self._read[path] = self._files.read(path, low, high - low)
-        return self._read[path][position - low : position - low + entry.log_bytes]
-
-
 def _parts(groups: Iterable[SliceGroup]) -> Iterator[list[SliceGroup]]:
     """Yield groups that are joined at once: together JOINED_BYTES_MAX, or one larger group."""
     part: list[SliceGroup] = []
@@ -140,7 +107,7 @@ def _parts(groups: Iterable[SliceGroup]) -> Iterator[list[SliceGroup]]:
 
 
 def _written(
-    part: Sequence[SliceGroup], spans: _Spans, shared: SharedSegment
+    part: Sequence[SliceGroup], spans: Spans, shared: SharedSegment
 ) -> list[_Merge] | None:
     """Write the merged slice of each group. If one fails, write nothing and return None."""
     slices = [entry for one in part for entry in one.group]

@@ -15,7 +15,7 @@ The job `merge_segments` does the same for whole logs, and joins the resulting s
 Segments that were merged here are joined here, too, but only many at a time (GROWTH).
 """
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
@@ -26,6 +26,7 @@ from sparklog.log.merge import Group, MergeLimits, fit, plan_merge
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.merge_segments import merge_groups
 from sparklog.maintenance.merged_slices import SliceGroup, may_merge, merge_slices
+from sparklog.maintenance.spans import Spans
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.pace import rested
@@ -47,10 +48,12 @@ GROWTH: Final = 8
 bytes of a fast producer are copied two or three times while it produces, not ten times."""
 STEP_SLICES: Final = 128
 """About how many slices are merged in one commit: produce requests wait until it has landed."""
-LONG_SLICES_MAX: Final = 128
+LONG_SLICES_MAX: Final = 256
 """If tails are merged in turn, a tail with more slices does not wait for its turn."""
 LONG_ROWS_MAX: Final = 1024
 """The most rows at the end of a log that are read if tails are merged in turn."""
+TOGETHER_BYTES_MAX: Final = 8 * 1024 * 1024
+"""The most bytes of slices that are read together, and are in memory until they are merged."""
 
 
 def merge_tails(
@@ -195,20 +198,41 @@ def _steps(groups: Iterable[Group]) -> Iterator[list[Group]]:
 
 
 def merge_tails_in_turn(
-    context: JobContext, image: Image, topic: TopicDescription, turn: Container[int]
+    context: JobContext, image: Image, topic: TopicDescription, *, is_turn: bool
 ) -> Iterator[Outcome]:
-    """Merge the tails of the partitions in `turn` that are due, each in its own commit.
+    """Merge the tails of a topic that are due, each in its own commit, if it is the topic's turn.
 
-    It is for a topic whose tails all grow fast and at the same time. A tail of more than
-    LONG_SLICES_MAX slices does not wait for its turn. Otherwise as `merge_tails`.
+    It is for a topic whose tails all grow fast and at the same time: their slices lie side by side,
+    and are read together. A tail of more than LONG_SLICES_MAX slices does not wait for the turn.
+    Otherwise as `merge_tails`.
     """
     now_ms = context.clock.now_ms()
+    due: list[list[Group]] = []
     for log in rested(sorted(_logs(image, topic), key=lambda log: log.partition)):
-        if log.partition in turn or log.live.count_slices(LONG_ROWS_MAX) > LONG_SLICES_MAX:
+        if is_turn or log.live.count_slices(LONG_ROWS_MAX) > LONG_SLICES_MAX:
             tail = _tail_of(topic, log, now_ms, LONG_ROWS_MAX)
             groups = tail.groups() if tail is not None and tail.is_due else []
             if groups:
-                yield merge_groups(context, topic, groups)
+                due.append(groups)
+    for part in _read_together(due):
+        spans = Spans(context.files, (group for groups in part for group in groups))
+        for groups in part:
+            yield merge_groups(context, topic, groups, spans)
+
+
+def _read_together(due: Iterable[list[Group]]) -> Iterator[list[list[Group]]]:
+    """Yield the groups of several tails: slices of TOGETHER_BYTES_MAX, or one larger tail."""
+    part: list[list[Group]] = []
+    size = 0
+    for groups in due:
+        added = sum([one.log_bytes for group in groups for one in group if one.is_shared])
+        if part and size + added > TOGETHER_BYTES_MAX:
+            yield part
+            part, size = [], 0
+        part.append(groups)
+        size += added
+    if part:
+        yield part
 
 
 def _mergeable(tail: list[SegmentEntry], config: TopicConfig) -> list[SegmentEntry]:

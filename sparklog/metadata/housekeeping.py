@@ -26,7 +26,7 @@ CLEANS_PER_KEEP: Final = 10
 """How often a process cleans within `keep_ms` at most: each cleaning lists the entries."""
 FOLD_RETRY_MS: Final = 5_000
 EXIT_WAIT_SECONDS: Final = 5.0
-RESTS_MAX_S: Final = 2.0
+RESTS_MAX_S: Final = 6.0
 """The limit of all rests of a fold together, in a service (`sparklog.pace`)."""
 
 _logger: Final = logging.getLogger(__name__)

@@ -133,6 +133,31 @@ def check_client_batch(
     )
 
 
+def own_batch(data: Buffer, config: TopicConfig) -> ClientBatch | None:
+    """Return a batch without compression that this process has made, as the topic stores it.
+
+    Its bytes are not checked: they were made from records a moment ago. Returns None if the topic
+    stores batches in another form, or allows none of this size; then `check_client_batch` decides.
+    """
+    is_stored_so = config.codec in (None, Codec.NONE)
+    is_stored_so &= config.timestamp_type is TimestampType.CREATE_TIME
+    if not is_stored_so or len(data) > min(config.max_message_bytes, config.segment_bytes):
+        return None
+    view = byte_view(data)
+    header = unpack_header(view, 0)
+    return ClientBatch(
+        data=view,
+        record_count=header.record_count,
+        min_timestamp=header.base_timestamp,
+        max_timestamp=header.max_timestamp,
+        codec=Codec.NONE,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        is_transactional=False,
+    )
+
+
 def _one_batch(view: Bytes, produce_version: int) -> BatchHeader:
     """Return the header of the only batch (ProduceRequest.validateRecords)."""
     if len(view) < layout.BATCH_HEADER_SIZE:

@@ -31,7 +31,7 @@ from sparklog.wire.side_port import SidePort
 BACKLOG: Final = 512
 SWEEP_S: Final = 1.0
 """The time between two checks for slow and idle connections."""
-SWITCH_INTERVAL_S: Final = 0.0001
+SWITCH_INTERVAL_S: Final = 0.0002
 """How long a background thread (a merge, a fold) keeps the GIL before another thread may take it. A
 commit releases the GIL about thirty times; by Python's default it would wait up to 5 ms each time
 to get it back."""

@@ -1,12 +1,15 @@
 """Tidying: an instance merges the ends of the logs that it leads, and compacts its groups' commits.
 
+    topics    merged every second: their tails have a small bound
+    groups    __consumer_offsets: merged every tenth run, in work that rests longer
+
 So a log dir has few segments even if only gateways write to it and no scheduler runs, and another
 instance reads a partition of __consumer_offsets quickly. A gateway runs no other job.
 """
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -18,6 +21,7 @@ from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.tail import merge_tails, merge_tails_in_turn
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import Image, PartitionLog
+from sparklog.model import TopicDescription
 from sparklog.pace import paced
 from sparklog.storage.at_once import in_background
 from sparklog.wire.instances import Instances, leader_of
@@ -25,12 +29,14 @@ from sparklog.wire.instances import Instances, leader_of
 INTERVAL_S: Final = 1.0
 """The pause between two runs."""
 RESTS_MAX_S: Final = 1.0
-"""The most time that a run rests (`sparklog.pace`). A longer run does its remaining work without
-rests, so that no tail grows beyond its bound."""
+"""The most time that the merges of a run rest (`sparklog.pace`). If there is more to do, they go on
+without rests, so that no tail grows beyond its bound."""
+GROUPS_RESTS_MAX_S: Final = 10.0
+"""The same for __consumer_offsets, whose tails have a large bound, and for its compaction."""
 COMPACT_LOOKS: Final = 10
 """Every tenth run also looks for partitions to compact: 16 MiB do not come in a second."""
 GROUPS_RUNS: Final = 10
-"""Each partition of __consumer_offsets is merged once in this many runs: every entry with commits
+"""The partitions of __consumer_offsets are merged once in this many runs: every entry with commits
 of offsets adds a slice to most of them (decision 51)."""
 DIRTY_BYTES: Final = 16 * 1024 * 1024
 """A partition with so many dirty bytes is compacted: its next coordinator has to read them."""
@@ -38,12 +44,12 @@ log: Final = logging.getLogger("sparklog.gateway")
 
 
 class Tidying:
-    """Merges tails on a thread of its own, while the event loop runs."""
+    """Merges tails on threads of its own, while the event loop runs."""
 
     def __init__(self, catalog: Catalog, instances: Instances) -> None:
         self._catalog = catalog
         self._instances = instances
-        self._thread = ThreadPoolExecutor(1, "tidy")
+        self._threads = ThreadPoolExecutor(2, "tidy")
         self._looks = 0
         self.merged = 0
         """Segments that were merged away since the start."""
@@ -52,32 +58,42 @@ class Tidying:
 
     def start(self) -> None:
         """Begin the runs."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        loop = asyncio.get_running_loop()
+        works = (self.tidy_topics, self.tidy_groups)
+        self._tasks = [loop.create_task(self._run(work)) for work in works]
 
     async def close(self) -> None:
-        """Stop, after the present run."""
-        self._task.cancel()
-        await asyncio.wait([self._task])
-        await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
+        """Stop, after the present runs."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
+        await asyncio.get_running_loop().run_in_executor(None, self._threads.shutdown)
 
-    async def _run(self) -> None:
+    async def _run(self, work: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(INTERVAL_S)
-            await asyncio.shield(loop.run_in_executor(self._thread, self.tidy))
+            await asyncio.shield(loop.run_in_executor(self._threads, work))
 
-    def tidy(self) -> None:
-        """Merge and compact what is due. Errors are only logged."""
+    def tidy_topics(self) -> None:
+        """Merge the tails of topics that are due. Errors are only logged, here and below."""
+        self._work(self._merge, RESTS_MAX_S)
+
+    def tidy_groups(self) -> None:
+        """Merge and compact the partitions of __consumer_offsets that are due."""
         self._looks += 1
-        compacts = self._looks % COMPACT_LOOKS == 0
-        for work in (self._merge, self._compact) if compacts else (self._merge,):
-            try:
-                with in_background(), seldom_collected(), paced(RESTS_MAX_S):
-                    work(self._catalog.image())
-            except SparklogError as error:
-                log.warning("a merge or compaction failed: %s", error)
-            except Exception:  # a bug must not end the tidying
-                log.exception("a merge or compaction failed")
+        self._work(self._merge_groups, GROUPS_RESTS_MAX_S)
+        if self._looks % COMPACT_LOOKS == 0:
+            self._work(self._compact, GROUPS_RESTS_MAX_S)
+
+    def _work(self, work: Callable[[Image], None], rests_max_s: float) -> None:
+        try:
+            with in_background(), seldom_collected(), paced(rests_max_s):
+                work(self._catalog.image())
+        except SparklogError as error:
+            log.warning("a merge or compaction failed: %s", error)
+        except Exception:  # a bug must not end the tidying
+            log.exception("a merge or compaction failed")
 
     def _compact(self, image: Image) -> None:
         """Compact partitions of __consumer_offsets that this instance coordinates."""
@@ -99,18 +115,22 @@ class Tidying:
                     log.warning("%s-%d was not compacted: %s", OFFSETS_TOPIC, number, problem)
 
     def _merge(self, image: Image) -> None:
-        alive, own = self._instances.alive, self._instances.own.node_id
-        led = [
-            topic
-            for topic in image.names.values()
-            if leader_of(topic.topic_id, alive).node_id == own
-        ]
+        """Merge the tails of all topics that this instance leads, without __consumer_offsets."""
+        led = [one for one in image.names.values() if one.name != OFFSETS_TOPIC]
         context = JobContext(self._catalog, LocalFleet())
-        self._told(merge_tails(context, image, [one for one in led if one.name != OFFSETS_TOPIC]))
-        for topic in led:
-            if topic.name == OFFSETS_TOPIC:
-                turn = range(self._looks % GROUPS_RUNS, topic.num_partitions, GROUPS_RUNS)
-                self._told(merge_tails_in_turn(context, image, topic, turn))
+        self._told(merge_tails(context, image, [one for one in led if self._leads(one)]))
+
+    def _merge_groups(self, image: Image) -> None:
+        """Merge the tails of __consumer_offsets if this instance leads it."""
+        topic = image.names.get(OFFSETS_TOPIC)
+        if topic is not None and self._leads(topic):
+            context = JobContext(self._catalog, LocalFleet())
+            is_turn = self._looks % GROUPS_RUNS == 0
+            self._told(merge_tails_in_turn(context, image, topic, is_turn=is_turn))
+
+    def _leads(self, topic: TopicDescription) -> bool:
+        own = self._instances.own.node_id
+        return leader_of(topic.topic_id, self._instances.alive).node_id == own
 
     def _told(self, outcomes: Iterable[Outcome]) -> None:
         """Count merges, and log their problems."""

@@ -1,5 +1,8 @@
 """Background work of a service rests between its pieces, and never more than it may."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
 import pytest
 
 from sparklog import pace
@@ -44,6 +47,15 @@ class TestPace:
         one.rest()
 
         assert worker.rests == [REST_MAX_S]
+
+    def test_of_two_works_each_rests_twice_as_long(self) -> None:
+        worker = Worker()
+        one = worker.pace(1)
+        for worked_s in (SPELL_S, REST_MAX_S):
+            worker.used_s += worked_s
+            one.rest(2)
+
+        assert worker.rests == pytest.approx([2 * REST * SPELL_S, 2 * REST_MAX_S])
 
     def test_all_rests_together_have_a_limit(self) -> None:
         worker = Worker()
@@ -94,3 +106,24 @@ class TestService:
 
         rest()
         assert len(worker.rests) == 2
+
+    def test_beside_another_work_it_rests_twice_as_long(self, worker: Worker) -> None:
+        let_rest()
+        has_begun, may_end = Event(), Event()
+
+        def other() -> None:
+            with paced(1):
+                has_begun.set()
+                may_end.wait(30)
+
+        with ThreadPoolExecutor(1) as pool, paced(1):
+            ended = pool.submit(other)
+            has_begun.wait(30)
+            worker.used_s += 0.001
+            rest()
+            may_end.set()
+            ended.result()
+            worker.used_s += 0.001
+            rest()
+
+        assert worker.rests == pytest.approx([0.001 * REST * 2, 0.001 * REST])

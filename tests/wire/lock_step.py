@@ -179,7 +179,8 @@ class LockStep(RuleBasedStateMachine):
         doors = [*map(self.gateway_door, range(INSTANCES))]
         doors += [self.doors.produce_by_rest, self.doors.produce_by_library]
         with ThreadPoolExecutor(len(doors) + 1) as pool:
-            merging = pool.submit(self.doors.instances[0].running.server.gateway.tidying.tidy)
+            tidying = self.doors.instances[0].running.server.gateway.tidying
+            merging = pool.submit(tidying.tidy_topics)
             landed = [
                 pool.submit(door, *place, records)
                 for door, records in zip(doors, sent, strict=True)
@@ -290,7 +291,7 @@ class LockStep(RuleBasedStateMachine):
 
     @rule(number=NUMBERS)
     def tails_are_merged(self, number: int) -> None:
-        self.doors.instances[number].running.server.gateway.tidying.tidy()
+        self.doors.instances[number].running.server.gateway.tidying.tidy_topics()
 
     @rule(number=NUMBERS)
     def an_instance_restarts(self, number: int) -> None:

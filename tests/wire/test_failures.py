@@ -198,7 +198,7 @@ def test_a_tail_that_is_not_merged_is_told_to_the_log(
 ) -> None:
     outcome = Outcome(counts={"segments": 0}, problems=["t-0: damaged"])
     monkeypatch.setattr(tidying, "merge_tails", lambda *_: [outcome])
-    running.server.gateway.tidying.tidy()
+    running.server.gateway.tidying.tidy_topics()
     assert "t-0: damaged" in caplog.text
 
 

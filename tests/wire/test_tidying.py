@@ -29,7 +29,7 @@ def produced(client: Client, count: int) -> None:
 def test_slices_become_a_segment(running: RunningGateway, client: Client, tmp_path: Path) -> None:
     running.server.gateway.admin.create_topics([NewTopic("t", 1)])
     produced(client, SLICES_MAX + 1)
-    running.server.gateway.tidying.tidy()
+    running.server.gateway.tidying.tidy_topics()
     catalog = running.server.gateway.catalog
     assert not any(one.is_shared for one in catalog.partition(catalog.topic("t"), 0).entries())
     values = TemporaryLogDir(tmp_path / "log")["t"].values()
@@ -59,7 +59,7 @@ def test_an_error_is_told_to_the_log(
         raise kind("the disk is gone")
 
     monkeypatch.setattr(tidying, "merge_tails", fails)
-    running.server.gateway.tidying.tidy()
+    running.server.gateway.tidying.tidy_topics()
     assert "the disk is gone" in caplog.text
 
 
@@ -68,7 +68,7 @@ def test_a_problem_of_a_merge_is_told_to_the_log(
 ) -> None:
     found = Outcome(counts={"segments": 0}, problems=["a slice is damaged"])
     monkeypatch.setattr(tidying, "merge_tails", lambda *_: [found])
-    running.server.gateway.tidying.tidy()
+    running.server.gateway.tidying.tidy_topics()
     assert "a tail was not merged: a slice is damaged" in caplog.text
 
 
@@ -86,10 +86,10 @@ class TestGroups:
         member = alone(client)
         for offset in range(SLICES_MAX + 8):
             assert member.commit({("t", 0): offset}) == [ErrorCode.none]
-        running.server.gateway.tidying.tidy()
+        running.server.gateway.tidying.tidy_groups()
         return member
 
-    def test_each_partition_is_merged_in_its_turn(
+    def test_the_partitions_are_merged_in_their_turn(
         self, running: RunningGateway, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tidying, "GROUPS_RUNS", 2)
@@ -98,7 +98,7 @@ class TestGroups:
         own = running.server.gateway.tidying
         merged = [own.merged]
         for _ in range(2):
-            own.tidy()
+            own.tidy_groups()
             merged.append(own.merged)
         assert merged[0] > SLICES_MAX
         assert sorted({second - first > SLICES_MAX for first, second in pairwise(merged)}) == [
@@ -112,7 +112,7 @@ class TestGroups:
         before = offsets_log(running)
         assert (before.cleaner_offset, running.server.gateway.tidying.compacted) == (0, 0)
         monkeypatch.setattr(tidying, "DIRTY_BYTES", 1)
-        running.server.gateway.tidying.tidy()
+        running.server.gateway.tidying.tidy_groups()
         log = offsets_log(running)
         assert running.server.gateway.tidying.compacted == 1
         assert log.cleaner_offset > SLICES_MAX
@@ -128,7 +128,7 @@ class TestGroups:
     ) -> None:
         monkeypatch.setattr(tidying, "DIRTY_BYTES", 1)
         for _ in range(2):
-            running.server.gateway.tidying.tidy()
+            running.server.gateway.tidying.tidy_groups()
         assert running.server.gateway.tidying.compacted == 1
 
     def test_a_problem_is_told_to_the_log(
@@ -141,7 +141,7 @@ class TestGroups:
         monkeypatch.setattr(tidying, "DIRTY_BYTES", 1)
         found = Outcome(problems=["a segment is damaged"])
         monkeypatch.setattr(compact, "compact_partition", lambda *_: found)
-        running.server.gateway.tidying.tidy()
+        running.server.gateway.tidying.tidy_groups()
         assert "was not compacted: a segment is damaged" in caplog.text
 
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.maintenance.joined_slices import JOINED_BYTES_MAX, Joined, joined, runs
+from sparklog.maintenance.spans import Spans
 from sparklog.model import SHARED_PREFIX, SegmentEntry
 from sparklog.record.checksum import crc32c
 from sparklog.storage.memory import MemoryFiles
@@ -60,7 +61,7 @@ class Slices:
         return self.but(number, log_crc32c=None)
 
     def joined(self) -> Joined | None:
-        return joined(self.files, "t", self.entries)
+        return joined(Spans(self.files, [self.entries]), self.entries)
 
     def moved_one_by_one(self) -> bytes:
         out = bytearray()

@@ -5,6 +5,7 @@ compared with those that a SegmentBuilder makes of the bytes.
 """
 
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -14,7 +15,7 @@ from sparklog.errors import StorageError
 from sparklog.fleet import LocalFleet
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log_writer import SharedSegment
-from sparklog.maintenance import merged_slices, tail
+from sparklog.maintenance import merged_slices, spans, tail
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.merged_slices import SliceGroup, merge_slices
 from sparklog.maintenance.tail import merge_tails
@@ -191,13 +192,18 @@ def test_the_newest_of_a_compacted_topic_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "value"),
-    [("SPAN_BYTES_MAX", 0), ("JOINED_BYTES_MAX", 0), ("STEP_SLICES", 1), ("STEP_SLICES", 20)],
+    ("module", "limit", "value"),
+    [
+        (spans, "SPAN_BYTES_MAX", 0),
+        (merged_slices, "JOINED_BYTES_MAX", 0),
+        (merged_slices, "STEP_SLICES", 1),
+        (merged_slices, "STEP_SLICES", 20),
+    ],
 )
 def test_with_other_limits(
-    logs: Logs, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+    logs: Logs, monkeypatch: pytest.MonkeyPatch, module: ModuleType, limit: str, value: int
 ) -> None:
-    monkeypatch.setattr(merged_slices, limit, value)
+    monkeypatch.setattr(module, limit, value)
     before = logs.produce(MOST + 1).records
     [outcome] = logs.merge()
     assert outcome.counts["into"] == 6

@@ -44,11 +44,11 @@ class Log:
         image = self.catalog.image(topic)
         return list(merge_tails(JobContext(self.catalog, LocalFleet()), image, [topic]))
 
-    def merge_in_turn(self, *numbers: int) -> list[Outcome]:
+    def merge_in_turn(self, *, is_turn: bool) -> list[Outcome]:
         topic = self.catalog.topic("t")
         image = self.catalog.image(topic)
         context = JobContext(self.catalog, LocalFleet())
-        return list(merge_tails_in_turn(context, image, topic, numbers))
+        return list(merge_tails_in_turn(context, image, topic, is_turn=is_turn))
 
     @property
     def segments(self) -> list[SegmentEntry]:
@@ -124,7 +124,7 @@ def test_a_topic_that_was_not_opened_is_left_alone(log: Log) -> None:
     image = log.catalog.image().with_topics(closed)
     context = JobContext(log.catalog, LocalFleet())
     assert list(merge_tails(context, image, [topic])) == []
-    assert list(merge_tails_in_turn(context, image, topic, [0])) == []
+    assert list(merge_tails_in_turn(context, image, topic, is_turn=True)) == []
 
 
 @pytest.mark.parametrize(("slices", "commits"), [(2 * SLICES_MAX + 1, 2), (1000, 1)])
@@ -140,14 +140,14 @@ def test_a_commit_merges_a_few_slices(
 
 def test_a_tail_is_merged_in_its_turn(log: Log) -> None:
     before = log.produce(SLICES_MAX + 1).topic.values()
-    assert log.merge_in_turn(1) == []
-    [outcome] = log.merge_in_turn(0)
+    assert log.merge_in_turn(is_turn=False) == []
+    [outcome] = log.merge_in_turn(is_turn=True)
     assert outcome.counts["segments"] == SLICES_MAX + 1
-    assert log.merge_in_turn(0) == []
+    assert log.merge_in_turn(is_turn=True) == []
     assert log.topic.values() == before
 
 
 def test_a_long_tail_does_not_wait_for_its_turn(log: Log) -> None:
-    assert log.produce(LONG_SLICES_MAX).merge_in_turn(1) == []
-    [outcome] = log.produce(1).merge_in_turn(1)
+    assert log.produce(LONG_SLICES_MAX).merge_in_turn(is_turn=False) == []
+    [outcome] = log.produce(1).merge_in_turn(is_turn=False)
     assert outcome.counts["segments"] == LONG_SLICES_MAX + 1

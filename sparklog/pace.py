@@ -8,8 +8,9 @@ background is done in small pieces, with rests between them:
             ...
 
 Only a service rests (`let_rest`): a job or a command has no requests to make room for. The rests
-delay the work by at most `most_s` seconds. If two works go on at the same time, both rest twice as
-long, so together they take no more than one. A thread must not rest while it holds a lock.
+delay the work by at most `most_s` seconds. If several works go on at the same time, each rests as
+many times as long: together they take no more than one. A thread must not rest while it holds a
+lock.
 """
 
 import threading

@@ -3,7 +3,7 @@
     shared segment    │ slice │ slice │ slice │ other │
                       └────── one read ───────┘
 
-A read has three system calls, and a thread gives up Python's lock at each of them.
+A read has four system calls, and a thread gives up Python's lock at each of them.
 """
 
 from collections import defaultdict
@@ -21,7 +21,7 @@ class Spans:
     """Of each shared segment, the bytes from the first of the wanted slices to the last.
 
     They are read with the first slice, and kept. If most of them belong to other slices, each
-    slice is read by itself.
+    slice is read by itself. So at most twice the bytes of the slices are kept.
     """
 
     def __init__(self, files: Files, groups: Iterable[Sequence[SegmentEntry]]) -> None:

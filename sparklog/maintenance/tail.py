@@ -53,7 +53,8 @@ LONG_SLICES_MAX: Final = 256
 LONG_ROWS_MAX: Final = 1024
 """The most rows at the end of a log that are read if tails are merged in turn."""
 TOGETHER_BYTES_MAX: Final = 8 * 1024 * 1024
-"""The most bytes of slices that are read together, and are in memory until they are merged."""
+"""The most bytes of slices that are read together. Up to twice these bytes are in memory until the
+slices are merged."""
 
 
 def merge_tails(
@@ -215,13 +216,14 @@ def merge_tails_in_turn(
             if groups:
                 due.append(groups)
     for part in _read_together(due):
-        spans = Spans(context.files, (group for groups in part for group in groups))
+        of_all = (group for groups in part for group in groups)
+        spans = Spans(context.files, of_all) if len(part) > 1 else None
         for groups in part:
             yield merge_groups(context, topic, groups, spans)
 
 
 def _read_together(due: Iterable[list[Group]]) -> Iterator[list[list[Group]]]:
-    """Yield the groups of several tails: slices of TOGETHER_BYTES_MAX, or one larger tail."""
+    """Yield the groups of several tails, with slices of TOGETHER_BYTES_MAX; or those of one."""
     part: list[list[Group]] = []
     size = 0
     for groups in due:

@@ -134,10 +134,12 @@ def check_client_batch(
 
 
 def own_batch(data: Buffer, config: TopicConfig) -> ClientBatch | None:
-    """Return a batch without compression that this process has made, as the topic stores it.
+    """Return a batch that this process has made, as the topic stores it, without a check.
 
-    Its bytes are not checked: they were made from records a moment ago. Returns None if the topic
-    stores batches in another form, or allows none of this size; then `check_client_batch` decides.
+    The batch is as `coordinator.batches.batch_of` makes it: base offset 0, no compression, one
+    record or more, each with a key, all with one time, outside of a transaction. Returns None if
+    the topic stores batches in another form, or allows none of this size; then
+    `check_client_batch` decides.
     """
     is_stored_so = config.codec in (None, Codec.NONE)
     is_stored_so &= config.timestamp_type is TimestampType.CREATE_TIME
@@ -150,7 +152,7 @@ def own_batch(data: Buffer, config: TopicConfig) -> ClientBatch | None:
         record_count=header.record_count,
         min_timestamp=header.base_timestamp,
         max_timestamp=header.max_timestamp,
-        codec=Codec.NONE,
+        codec=header.attributes & layout.CODEC_MASK,
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,
         base_sequence=header.base_sequence,

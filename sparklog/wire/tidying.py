@@ -1,7 +1,7 @@
 """Tidying: an instance merges the ends of the logs that it leads, and compacts its groups' commits.
 
-    topics    merged every second: their tails have a small bound
-    groups    __consumer_offsets: merged every tenth run, in work that rests longer
+    topics    a run a second: their tails have a small bound
+    groups    __consumer_offsets: every tenth run, and in between the longest tails
 
 So a log dir has few segments even if only gateways write to it and no scheduler runs, and another
 instance reads a partition of __consumer_offsets quickly. A gateway runs no other job.
@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Final
 
 from sparklog.coordinator.records import OFFSETS_TOPIC
@@ -32,7 +33,8 @@ RESTS_MAX_S: Final = 1.0
 """The most time that the merges of a run rest (`sparklog.pace`). If there is more to do, they go on
 without rests, so that no tail grows beyond its bound."""
 GROUPS_RESTS_MAX_S: Final = 10.0
-"""The same for __consumer_offsets, whose tails have a large bound, and for its compaction."""
+"""The same for __consumer_offsets: its tails may have more slices, so their merges may take
+longer."""
 COMPACT_LOOKS: Final = 10
 """Every tenth run also looks for partitions to compact: 16 MiB do not come in a second."""
 GROUPS_RUNS: Final = 10
@@ -51,10 +53,14 @@ class Tidying:
         self._instances = instances
         self._threads = ThreadPoolExecutor(2, "tidy")
         self._looks = 0
+        self._counting = Lock()
+        """Held while `merged` grows: both threads merge."""
         self.merged = 0
         """Segments that were merged away since the start."""
         self.compacted = 0
         """Partitions of __consumer_offsets that were compacted since the start."""
+        self.is_ending = False
+        """Whether the gateway ends: then a run stops between two commits."""
 
     def start(self) -> None:
         """Begin the runs."""
@@ -63,7 +69,8 @@ class Tidying:
         self._tasks = [loop.create_task(self._run(work)) for work in works]
 
     async def close(self) -> None:
-        """Stop, after the present runs."""
+        """Stop, after the commits that have begun."""
+        self.is_ending = True
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
@@ -77,18 +84,20 @@ class Tidying:
 
     def tidy_topics(self) -> None:
         """Merge the tails of topics that are due. Errors are only logged, here and below."""
-        self._work(self._merge, RESTS_MAX_S)
+        with paced(RESTS_MAX_S):
+            self._work(self._merge)
 
     def tidy_groups(self) -> None:
         """Merge and compact the partitions of __consumer_offsets that are due."""
         self._looks += 1
-        self._work(self._merge_groups, GROUPS_RESTS_MAX_S)
+        with paced(GROUPS_RESTS_MAX_S):
+            self._work(self._merge_groups)
         if self._looks % COMPACT_LOOKS == 0:
-            self._work(self._compact, GROUPS_RESTS_MAX_S)
+            self._work(self._compact)
 
-    def _work(self, work: Callable[[Image], None], rests_max_s: float) -> None:
+    def _work(self, work: Callable[[Image], None]) -> None:
         try:
-            with in_background(), seldom_collected(), paced(rests_max_s):
+            with in_background(), seldom_collected():
                 work(self._catalog.image())
         except SparklogError as error:
             log.warning("a merge or compaction failed: %s", error)
@@ -107,6 +116,8 @@ class Tidying:
         alive, own = self._instances.alive, self._instances.own.node_id
         context = JobContext(self._catalog, LocalFleet())
         for number, one in sorted(opened.partitions.items()):
+            if self.is_ending:
+                return
             is_own = leader_of(f"{OFFSETS_TOPIC}-{number}", alive).node_id == own
             if is_own and _dirty_bytes(one) >= DIRTY_BYTES:
                 outcome = compact_partition(context, topic, number)
@@ -133,11 +144,14 @@ class Tidying:
         return leader_of(topic.topic_id, self._instances.alive).node_id == own
 
     def _told(self, outcomes: Iterable[Outcome]) -> None:
-        """Count merges, and log their problems."""
+        """Count merges, and log their problems; stop between two merges if the gateway ends."""
         for outcome in outcomes:
-            self.merged += outcome.counts["segments"]
+            with self._counting:
+                self.merged += outcome.counts["segments"]
             for problem in outcome.problems:
                 log.warning("a tail was not merged: %s", problem)
+            if self.is_ending:
+                return
 
 
 def _dirty_bytes(log: PartitionLog) -> int:

@@ -1,5 +1,6 @@
 """An instance keeps the ends of the logs tidy that it leads."""
 
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -72,6 +73,37 @@ def test_a_problem_of_a_merge_is_told_to_the_log(
     assert "a tail was not merged: a slice is damaged" in caplog.text
 
 
+def test_it_stops_between_two_merges_when_the_gateway_ends(
+    running: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = running.server.gateway.tidying
+
+    def merges(*_: object) -> Iterator[Outcome]:
+        yield Outcome(counts={"segments": 1})
+        own.is_ending = True
+        yield Outcome(counts={"segments": 2})
+        yield Outcome(counts={"segments": 4})
+
+    monkeypatch.setattr(tidying, "merge_tails", merges)
+    before = own.merged
+    own.tidy_topics()
+    assert own.merged - before == 3
+
+
+def test_groups_are_tidied_while_the_gateway_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tidying, "INTERVAL_S", 0.001)
+    monkeypatch.setattr(tidying, "GROUPS_RUNS", 1)
+    with gateway(tmp_path / "log") as running, Client(running.port) as client:
+        running.server.gateway.admin.create_topics([NewTopic("t", 1)])
+        member, offset = alone(client), 0
+        while not running.server.gateway.tidying.merged:
+            offset += 1
+            assert member.commit({("t", 0): offset}) == [ErrorCode.none]
+    assert offset > SLICES_MAX / 2
+
+
 class TestGroups:
     @pytest.fixture(autouse=True)
     def always(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,6 +154,18 @@ class TestGroups:
         assert commits.commit({("t", 0): 99}) == [ErrorCode.none]
         read = running.server.gateway.admin.list_consumer_group_offsets("readers")
         assert [one and one.offset for one in read.values()] == [99]
+
+    def test_nothing_is_compacted_when_the_gateway_ends(
+        self, running: RunningGateway, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tidying, "DIRTY_BYTES", 1)
+        own = running.server.gateway.tidying
+        own.is_ending = True
+        own.tidy_groups()
+        assert own.compacted == 0
+        own.is_ending = False
+        own.tidy_groups()
+        assert own.compacted == 1
 
     def test_what_is_not_dirty_enough_is_left(
         self, running: RunningGateway, commits: GroupMember, monkeypatch: pytest.MonkeyPatch

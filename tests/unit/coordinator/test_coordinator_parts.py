@@ -60,6 +60,9 @@ RECORDS = st.lists(
 )
 
 
+SIZE = len(batch_of([Record(b"key", b"value")], NOW_MS))
+
+
 class TestBatches:
     @given(RECORDS)
     def test_records_come_back(self, records: list[Record]) -> None:
@@ -79,20 +82,21 @@ class TestBatches:
         assert own is not None
         assert bytes(own.data) == bytes(checked.data) == batch
         assert own[1:] == checked[1:]
+        assert [*map(type, own)] == [*map(type, checked)]
 
     @pytest.mark.parametrize(
         "config",
         [
             {"compression.type": "gzip"},
             {"message.timestamp.type": "LogAppendTime"},
-            {"max.message.bytes": "70"},
+            {"max.message.bytes": f"{SIZE - 1}"},
         ],
     )
     def test_a_leader_decides_if_the_topic_changes_or_refuses_it(
         self, config: dict[str, str]
     ) -> None:
         batch = batch_of([Record(b"key", b"value")], NOW_MS)
-        assert own_batch(batch, TopicConfig.parse({})) is not None
+        assert own_batch(batch, TopicConfig.parse({"max.message.bytes": f"{SIZE}"})) is not None
         assert own_batch(batch, TopicConfig.parse(config)) is None
 
     def test_a_large_record_comes_back(self) -> None:

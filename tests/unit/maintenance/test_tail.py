@@ -19,6 +19,7 @@ from sparklog.metadata.image import TopicImage
 from sparklog.model import SegmentEntry
 from sparklog.storage import open_files
 from sparklog.testing import Record, TemporaryLogDir
+from tests.tracing import TracingFiles
 
 NOW_MS = 1_700_000_000_000
 TEN_MINUTES_MS = 600_000
@@ -144,6 +145,24 @@ def test_a_tail_is_merged_in_its_turn(log: Log) -> None:
     [outcome] = log.merge_in_turn(is_turn=True)
     assert outcome.counts["segments"] == SLICES_MAX + 1
     assert log.merge_in_turn(is_turn=True) == []
+    assert log.topic.values() == before
+
+
+@pytest.mark.parametrize(("most_bytes", "reads"), [(tail.TOGETHER_BYTES_MAX, 1), (1, 3)])
+def test_tails_in_turn_are_read_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_bytes: int, reads: int
+) -> None:
+    monkeypatch.setattr(tail, "TOGETHER_BYTES_MAX", most_bytes)
+    log = Log(tmp_path / "log", 3)
+    for number in range(SLICES_MAX + 1):
+        log.topic.produce(*(Record(f"{number}", partition=partition) for partition in range(3)))
+    before = log.topic.values()
+    files = TracingFiles(log.catalog.files)
+    log.catalog = Catalog(files, log.clock)
+    outcomes = log.merge_in_turn(is_turn=True)
+    of_slices = [one for one in files.trace if one[0] == "read" and one[1].startswith("__shared/")]
+    assert [one.counts["segments"] for one in outcomes] == [SLICES_MAX + 1] * 3
+    assert len(of_slices) == reads * (SLICES_MAX + 1)
     assert log.topic.values() == before
 
 

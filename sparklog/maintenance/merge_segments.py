@@ -20,6 +20,7 @@ from sparklog.errors import SparklogError
 from sparklog.log.merge import Group, MergeLimits, plan_merge
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.merged import INDEX_FIELDS, MergeWork, merged, same_log
+from sparklog.maintenance.parts import parts_of
 from sparklog.maintenance.spans import Spans
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import PartitionLog, TopicImage
@@ -28,7 +29,8 @@ from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.pace import rest
 
 STEP_BYTES: Final = 64 * 1024**3
-"""The most log bytes of a step: a run that is killed loses at most the work of one step."""
+"""The most log bytes of a step, unless one group has more: a run that is killed loses at most the
+work of one step."""
 _COMPARED: Final = [name for name in SEGMENT_SCHEMA.names if name not in INDEX_FIELDS]
 
 
@@ -45,7 +47,7 @@ def merge_segments(
         except SparklogError as error:
             yield failing_step(topic.name, error)
             continue
-        for part in _parts(groups):
+        for part in parts_of(groups, STEP_BYTES, _log_bytes):
             yield Step(
                 topic=topic.name,
                 rows=[_row(group) for group in part],
@@ -76,29 +78,18 @@ def _groups(context: JobContext, topic: TopicDescription, *, seal: bool) -> list
     return groups
 
 
-def _parts(groups: Sequence[Group]) -> Iterator[list[Group]]:
-    """Yield the groups of each step: together STEP_BYTES at most, or one larger group."""
-    part: list[Group] = []
-    size = 0
-    for group in groups:
-        added = sum(entry.log_bytes for entry in group)
-        if part and size + added > STEP_BYTES:
-            yield part
-            part, size = [], 0
-        part.append(group)
-        size += added
-    if part:
-        yield part
-
-
 def _row(group: Group) -> dict[str, Any]:
     return {
         "partition": group[0].partition,
         "base_offset": group[0].base_offset,
         "next_offset": group[-1].next_offset,
         "segments": len(group),
-        "bytes": sum(entry.log_bytes for entry in group),
+        "bytes": _log_bytes(group),
     }
+
+
+def _log_bytes(group: Group) -> int:
+    return sum(entry.log_bytes for entry in group)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from sparklog.log_writer import SharedSegment
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.joined_slices import JOINED_BYTES_MAX, Joined, joined_bytes
 from sparklog.maintenance.merged import aborted_of
+from sparklog.maintenance.parts import parts_of
 from sparklog.maintenance.spans import Spans
 from sparklog.metadata.catalog import Write
 from sparklog.metadata.edit import Done, TopicEdit
@@ -26,7 +27,8 @@ from sparklog.pace import rested
 from sparklog.record.checksum import crc32c
 
 STEP_SLICES: Final = 512
-"""About how many slices are merged in one commit: produce requests wait until it has landed."""
+"""The most slices that are merged in one commit, unless one group has more: produce requests wait
+until it has landed."""
 
 
 class SliceGroup(NamedTuple):
@@ -34,6 +36,10 @@ class SliceGroup(NamedTuple):
 
     topic: TopicDescription
     group: Group
+
+    def log_bytes(self) -> int:
+        """Return the bytes of the slices."""
+        return sum(entry.log_bytes for entry in self.group)
 
 
 class _Merge(NamedTuple):
@@ -71,7 +77,7 @@ def merge_slices(
     made: list[_Merge] = []
     refused: list[SliceGroup] = []
     try:
-        for part in rested(_parts(groups)):
+        for part in rested(parts_of(groups, JOINED_BYTES_MAX, SliceGroup.log_bytes)):
             merges = _written(part, spans, shared)
             for one in part if merges is None else ():
                 alone = _written([one], spans, shared)
@@ -82,7 +88,8 @@ def merge_slices(
     except BaseException:
         shared.abort()
         raise
-    landed = [merge for step in rested(_steps(made)) for merge in _committed(context, step)]
+    steps = parts_of(made, STEP_SLICES, lambda merge: len(merge.group))
+    landed = [merge for step in rested(steps) for merge in _committed(context, step)]
     counts = {
         "segments": sum(len(merge.group) for merge in landed),
         "into": len(landed),
@@ -90,20 +97,6 @@ def merge_slices(
         "conflicts": len(made) - len(landed),
     }
     return Outcome(counts=counts), refused
-
-
-def _parts(groups: Iterable[SliceGroup]) -> Iterator[list[SliceGroup]]:
-    """Yield groups that are joined at once: together JOINED_BYTES_MAX, or one larger group."""
-    part: list[SliceGroup] = []
-    size = 0
-    for one in groups:
-        added = sum(entry.log_bytes for entry in one.group)
-        if part and size + added > JOINED_BYTES_MAX:
-            yield part
-            part, size = [], 0
-        part.append(one)
-        size += added
-    yield part
 
 
 def _written(
@@ -157,20 +150,6 @@ def _row(group: Group, path: str, position: int, crc: int) -> SegmentEntry:
         # Without timestamps the newest time, because retention uses it.
         created_ms=(min if has_times else max)(one.created_ms for one in group),
     )
-
-
-def _steps(merges: Iterable[_Merge]) -> Iterator[list[_Merge]]:
-    """Yield the merges of each commit: about STEP_SLICES slices."""
-    step: list[_Merge] = []
-    size = 0
-    for merge in merges:
-        step.append(merge)
-        size += len(merge.group)
-        if size >= STEP_SLICES:
-            yield step
-            step, size = [], 0
-    if step:
-        yield step
 
 
 def _committed(context: JobContext, step: Sequence[_Merge]) -> list[_Merge]:

@@ -26,6 +26,7 @@ from sparklog.log.merge import Group, MergeLimits, fit, plan_merge
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.merge_segments import merge_groups
 from sparklog.maintenance.merged_slices import SliceGroup, may_merge, merge_slices
+from sparklog.maintenance.parts import parts_of
 from sparklog.maintenance.spans import Spans
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.model import SegmentEntry, TopicDescription
@@ -47,7 +48,8 @@ GROWTH: Final = 8
 """A merge with older segments must make a segment at least this many times as large as each. So the
 bytes of a fast producer are copied two or three times while it produces, not ten times."""
 STEP_SLICES: Final = 128
-"""About how many slices are merged in one commit: produce requests wait until it has landed."""
+"""The most slices that are merged in one commit, unless one group has more: produce requests wait
+until it has landed."""
 LONG_SLICES_MAX: Final = 256
 """If tails are merged in turn, a tail with more slices does not wait for its turn."""
 LONG_ROWS_MAX: Final = 1024
@@ -79,7 +81,8 @@ def merge_tails(
             yield merge_groups(context, one.topic, [one.group])
     for _, tails in groupby(others, key=lambda tail: tail.topic.topic_id):
         of_topic = list(tails)
-        for step in _steps(group for tail in of_topic for group in tail.groups()):
+        groups = (group for tail in of_topic for group in tail.groups())
+        for step in parts_of(groups, STEP_SLICES, len):
             yield merge_groups(context, of_topic[0].topic, step)
 
 
@@ -186,18 +189,6 @@ def _divided(tails: Iterable[_Tail]) -> tuple[list[SliceGroup], list[_Tail]]:
     return joins, sorted(others, key=lambda tail: tail.topic.topic_id)
 
 
-def _steps(groups: Iterable[Group]) -> Iterator[list[Group]]:
-    """Yield the groups of each commit: about STEP_SLICES slices, or one group that has more."""
-    step: list[Group] = []
-    for group in groups:
-        if step and sum(map(len, step)) + len(group) > STEP_SLICES:
-            yield step
-            step = []
-        step.append(group)
-    if step:
-        yield step
-
-
 def merge_tails_in_turn(
     context: JobContext, image: Image, topic: TopicDescription, *, is_turn: bool
 ) -> Iterator[Outcome]:
@@ -215,26 +206,15 @@ def merge_tails_in_turn(
             groups = tail.groups() if tail is not None and tail.is_due else []
             if groups:
                 due.append(groups)
-    for part in _read_together(due):
+    for part in parts_of(due, TOGETHER_BYTES_MAX, _slice_bytes):
         of_all = (group for groups in part for group in groups)
         spans = Spans(context.files, of_all) if len(part) > 1 else None
         for groups in part:
             yield merge_groups(context, topic, groups, spans)
 
 
-def _read_together(due: Iterable[list[Group]]) -> Iterator[list[list[Group]]]:
-    """Yield the groups of several tails, with slices of TOGETHER_BYTES_MAX; or those of one."""
-    part: list[list[Group]] = []
-    size = 0
-    for groups in due:
-        added = sum([one.log_bytes for group in groups for one in group if one.is_shared])
-        if part and size + added > TOGETHER_BYTES_MAX:
-            yield part
-            part, size = [], 0
-        part.append(groups)
-        size += added
-    if part:
-        yield part
+def _slice_bytes(groups: Iterable[Group]) -> int:
+    return sum([one.log_bytes for group in groups for one in group if one.is_shared])
 
 
 def _mergeable(tail: list[SegmentEntry], config: TopicConfig) -> list[SegmentEntry]:

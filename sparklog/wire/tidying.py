@@ -60,7 +60,7 @@ class Tidying:
         self.compacted = 0
         """Partitions of __consumer_offsets that were compacted since the start."""
         self.is_ending = False
-        """Whether the gateway ends: then a run stops between two commits."""
+        """True when the gateway ends. A run then stops after its present commit."""
 
     def start(self) -> None:
         """Begin the runs."""

@@ -9,7 +9,6 @@ from sparklog.fleet import LocalFleet
 from sparklog.maintenance import tail
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.tail import (
-    LONG_SLICES_MAX,
     SLICES_MAX,
     merge_tails,
     merge_tails_in_turn,
@@ -166,7 +165,9 @@ def test_tails_in_turn_are_read_together(
     assert log.topic.values() == before
 
 
-def test_a_long_tail_does_not_wait_for_its_turn(log: Log) -> None:
-    assert log.produce(LONG_SLICES_MAX).merge_in_turn(is_turn=False) == []
+def test_a_long_tail_does_not_wait_for_its_turn(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    most = SLICES_MAX + 8
+    monkeypatch.setattr(tail, "LONG_SLICES_MAX", most)
+    assert log.produce(most).merge_in_turn(is_turn=False) == []
     [outcome] = log.produce(1).merge_in_turn(is_turn=False)
-    assert outcome.counts["segments"] == LONG_SLICES_MAX + 1
+    assert outcome.counts["segments"] == most + 1

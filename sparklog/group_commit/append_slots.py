@@ -16,8 +16,7 @@ class Append(NamedTuple):
     With `leader_epoch` it is appended only while the partition has this epoch: a gateway that takes
     the partition over raises the epoch, and older appends are refused (FencedLeaderEpochError).
     With `end_offset` it is appended only if the log ends there, because its content depends on the
-    records before it (UnexpectedAppendOffsetError). `is_own`: this process has made the batch, so
-    it is not checked as a client's.
+    records before it (UnexpectedAppendOffsetError).
     """
 
     topic_id: str
@@ -25,7 +24,6 @@ class Append(NamedTuple):
     batch: memoryview | bytes
     leader_epoch: int | None = None
     end_offset: int | None = None
-    is_own: bool = False
 
 
 class Appended(NamedTuple):

@@ -139,7 +139,7 @@ class AppendWriter:
     def _checked(self, slots: Sequence[Slot], image: Image, now_ms: int) -> list[TopicAppends]:
         """Return the sound batches by topic; the other slots get their errors as outcomes."""
         # Loaded with the first batch: the kernels load slowly; other requests do not need them.
-        from sparklog.record.client_batch import check_client_batch, own_batch
+        from sparklog.record.client_batch import check_client_batch
 
         targets: dict[str, Target] = {}
         checked: dict[str, list[Checked]] = {}
@@ -153,11 +153,9 @@ class AppendWriter:
                     target = targets[topic_id] = Target.of(topic, now_ms, self._options)
                 _check_epoch(target.topic, append)
                 check_partition(target.topic.description, append.partition)
-                batch = own_batch(append.batch, target.config) if append.is_own else None
-                if batch is None:
-                    batch = check_client_batch(
-                        append.batch, target.config, now_ms, slot.produce_version
-                    )
+                batch = check_client_batch(
+                    append.batch, target.config, now_ms, slot.produce_version
+                )
             except SparklogError as error:
                 slot.refuse(error)
             else:

@@ -15,7 +15,7 @@ The job `merge_segments` does the same for whole logs, and joins the resulting s
 Segments that were merged here are joined here, too, but only many at a time (GROWTH).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
@@ -190,9 +190,14 @@ def _divided(tails: Iterable[_Tail]) -> tuple[list[SliceGroup], list[_Tail]]:
 
 
 def merge_tails_in_turn(
-    context: JobContext, image: Image, topic: TopicDescription, *, is_turn: bool
+    context: JobContext,
+    image: Image,
+    topic: TopicDescription,
+    numbers: Container[int],
+    *,
+    is_turn: bool,
 ) -> Iterator[Outcome]:
-    """Merge the tails of a topic that are due, each in its own commit, if it is the topic's turn.
+    """Merge the tails of some partitions that are due, each in its own commit, if it is their turn.
 
     It is for a topic whose tails all grow fast and at the same time: their slices lie side by side,
     and are read together. A tail of more than LONG_SLICES_MAX slices does not wait for the turn.
@@ -200,7 +205,8 @@ def merge_tails_in_turn(
     """
     now_ms = context.clock.now_ms()
     due: list[list[Group]] = []
-    for log in rested(sorted(_logs(image, topic), key=lambda log: log.partition)):
+    logs = [log for log in _logs(image, topic) if log.partition in numbers]
+    for log in rested(sorted(logs, key=lambda log: log.partition)):
         if is_turn or log.live.count_slices(LONG_ROWS_MAX) > LONG_SLICES_MAX:
             tail = _tail_of(topic, log, now_ms, LONG_ROWS_MAX)
             groups = tail.groups() if tail is not None and tail.is_due else []

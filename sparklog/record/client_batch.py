@@ -133,33 +133,6 @@ def check_client_batch(
     )
 
 
-def own_batch(data: Buffer, config: TopicConfig) -> ClientBatch | None:
-    """Return a batch that this process has made, as the topic stores it, without a check.
-
-    The batch is as `coordinator.batches.batch_of` makes it: base offset 0, no compression, one
-    record or more, each with a key, all with one time, outside of a transaction. Returns None if
-    the topic stores batches in another form, or allows none of this size; then
-    `check_client_batch` decides.
-    """
-    is_stored_so = config.codec in (None, Codec.NONE)
-    is_stored_so &= config.timestamp_type is TimestampType.CREATE_TIME
-    if not is_stored_so or len(data) > min(config.max_message_bytes, config.segment_bytes):
-        return None
-    view = byte_view(data)
-    header = unpack_header(view, 0)
-    return ClientBatch(
-        data=view,
-        record_count=header.record_count,
-        min_timestamp=header.base_timestamp,
-        max_timestamp=header.max_timestamp,
-        codec=header.attributes & layout.CODEC_MASK,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        is_transactional=False,
-    )
-
-
 def _one_batch(view: Bytes, produce_version: int) -> BatchHeader:
     """Return the header of the only batch (ProduceRequest.validateRecords)."""
     if len(view) < layout.BATCH_HEADER_SIZE:

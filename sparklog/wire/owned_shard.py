@@ -178,7 +178,7 @@ class OwnedShard:
         if self._growing is batch:
             self._growing = None
         data = batch_of(batch.records, self._clock.now_ms())
-        return Append(self._topic.topic_id, self.partition, data, self._epoch, is_own=True)
+        return Append(self._topic.topic_id, self.partition, data, self._epoch)
 
     def _landed(self, done: "asyncio.Future[list[Appended | SparklogError]]") -> None:
         if self.is_over:

@@ -32,7 +32,7 @@ INTERVAL_S: Final = 1.0
 RESTS_MAX_S: Final = 1.0
 """The most time that the merges of a run rest (`sparklog.pace`). If there is more to do, they go on
 without rests, so that no tail grows beyond its bound."""
-GROUPS_RESTS_MAX_S: Final = 10.0
+GROUPS_RESTS_MAX_S: Final = 5.0
 """The same for __consumer_offsets: its tails may have more slices, so their merges may take
 longer."""
 COMPACT_LOOKS: Final = 10
@@ -40,6 +40,8 @@ COMPACT_LOOKS: Final = 10
 GROUPS_RUNS: Final = 10
 """The partitions of __consumer_offsets are merged once in this many runs: every entry with commits
 of offsets adds a slice to most of them (decision 51)."""
+GROUPS_TOGETHER: Final = 10
+"""So many of them are merged by one image; then the tails of the others are looked at anew."""
 DIRTY_BYTES: Final = 16 * 1024 * 1024
 """A partition with so many dirty bytes is compacted: its next coordinator has to read them."""
 log: Final = logging.getLogger("sparklog.gateway")
@@ -134,10 +136,14 @@ class Tidying:
     def _merge_groups(self, image: Image) -> None:
         """Merge the tails of __consumer_offsets if this instance leads it."""
         topic = image.names.get(OFFSETS_TOPIC)
-        if topic is not None and self._leads(topic):
-            context = JobContext(self._catalog, LocalFleet())
-            is_turn = self._looks % GROUPS_RUNS == 0
-            self._told(merge_tails_in_turn(context, image, topic, is_turn=is_turn))
+        if topic is None or not self._leads(topic):
+            return
+        context, is_turn = JobContext(self._catalog, LocalFleet()), self._looks % GROUPS_RUNS == 0
+        for first in range(0, topic.num_partitions, GROUPS_TOGETHER):
+            if self.is_ending:
+                return
+            image, some = self._catalog.image(), range(first, first + GROUPS_TOGETHER)
+            self._told(merge_tails_in_turn(context, image, topic, some, is_turn=is_turn))
 
     def _leads(self, topic: TopicDescription) -> bool:
         own = self._instances.own.node_id

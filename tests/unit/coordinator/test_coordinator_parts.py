@@ -10,7 +10,7 @@ from sparklog.coordinator.placement import java_hash, partition_of
 from sparklog.coordinator.records import Record
 from sparklog.coordinator.timers import Timers
 from sparklog.errors import CorruptRecordError
-from sparklog.record.client_batch import check_client_batch, own_batch
+from sparklog.record.client_batch import check_client_batch
 from tests.client_batches import NOW_MS, client_batch
 
 
@@ -60,9 +60,6 @@ RECORDS = st.lists(
 )
 
 
-SIZE = len(batch_of([Record(b"key", b"value")], NOW_MS))
-
-
 class TestBatches:
     @given(RECORDS)
     def test_records_come_back(self, records: list[Record]) -> None:
@@ -74,30 +71,6 @@ class TestBatches:
         config = TopicConfig.parse({"cleanup.policy": "compact"})
         checked = check_client_batch(batch_of(records, NOW_MS), config, NOW_MS, 13)
         assert (checked.record_count, checked.max_timestamp) == (len(records), NOW_MS)
-
-    @given(RECORDS)
-    def test_unchecked_it_is_stored_as_a_leader_would_store_it(self, records: list[Record]) -> None:
-        config, batch = TopicConfig.parse({"cleanup.policy": "compact"}), batch_of(records, NOW_MS)
-        own, checked = own_batch(batch, config), check_client_batch(batch, config, NOW_MS, 13)
-        assert own is not None
-        assert bytes(own.data) == bytes(checked.data) == batch
-        assert own[1:] == checked[1:]
-        assert [*map(type, own)] == [*map(type, checked)]
-
-    @pytest.mark.parametrize(
-        "config",
-        [
-            {"compression.type": "gzip"},
-            {"message.timestamp.type": "LogAppendTime"},
-            {"max.message.bytes": f"{SIZE - 1}"},
-        ],
-    )
-    def test_a_leader_decides_if_the_topic_changes_or_refuses_it(
-        self, config: dict[str, str]
-    ) -> None:
-        batch = batch_of([Record(b"key", b"value")], NOW_MS)
-        assert own_batch(batch, TopicConfig.parse({"max.message.bytes": f"{SIZE}"})) is not None
-        assert own_batch(batch, TopicConfig.parse(config)) is None
 
     def test_a_large_record_comes_back(self) -> None:
         records = [Record(b"k" * 1_000, b"v" * 100_000)]

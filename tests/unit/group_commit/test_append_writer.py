@@ -85,33 +85,6 @@ class TestLeaderEpoch:
         assert self.appended(world, 0) == [FencedLeaderEpochError]
 
 
-class TestOwnBatch:
-    """A batch that the gateway has made is not checked like a client's."""
-
-    @pytest.fixture(autouse=True)
-    def a_check_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def fails(*_: object) -> None:
-            raise InvalidRecordError("checked")
-
-        monkeypatch.setattr("sparklog.record.client_batch.check_client_batch", fails)
-
-    def appended(self, world: Appender, name: str, **kind: bool) -> Any:
-        slot = Slot(Append(world.topic_id(name), 0, client_batch("a"), **kind), 13)
-        world.writer.write([slot])
-        assert slot.outcome is not None
-        return told(slot.outcome)
-
-    def test_is_appended_without_a_check(self, world: Appender, log_dir: str) -> None:
-        assert self.appended(world, "t") is InvalidRecordError
-        assert self.appended(world, "t", is_own=True) == 0
-        assert values(log_dir) == {0: ["a"]}
-
-    def test_is_checked_if_the_topic_changes_it(self, world: Appender, log_dir: str) -> None:
-        config = {**FOREVER, "compression.type": "gzip"}
-        AdminClient(log_dir).create_topics([NewTopic("zipped", 1, config)])
-        assert self.appended(world, "zipped", is_own=True) is InvalidRecordError
-
-
 class TestGroup:
     def test_gives_each_batch_its_offset(self, world: Appender, log_dir: str) -> None:
         append(log_dir, 1, "xyz")

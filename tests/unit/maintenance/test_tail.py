@@ -48,7 +48,7 @@ class Log:
         topic = self.catalog.topic("t")
         image = self.catalog.image(topic)
         context = JobContext(self.catalog, LocalFleet())
-        return list(merge_tails_in_turn(context, image, topic, is_turn=is_turn))
+        return list(merge_tails_in_turn(context, image, topic, range(3), is_turn=is_turn))
 
     @property
     def segments(self) -> list[SegmentEntry]:
@@ -124,7 +124,7 @@ def test_a_topic_that_was_not_opened_is_left_alone(log: Log) -> None:
     image = log.catalog.image().with_topics(closed)
     context = JobContext(log.catalog, LocalFleet())
     assert list(merge_tails(context, image, [topic])) == []
-    assert list(merge_tails_in_turn(context, image, topic, is_turn=True)) == []
+    assert list(merge_tails_in_turn(context, image, topic, [0], is_turn=True)) == []
 
 
 @pytest.mark.parametrize(("slices", "commits"), [(2 * SLICES_MAX + 1, 2), (1000, 1)])

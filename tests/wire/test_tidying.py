@@ -1,6 +1,5 @@
 """An instance keeps the ends of the logs tidy that it leads."""
 
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -78,13 +77,11 @@ def test_it_stops_between_two_merges_when_the_gateway_ends(
 ) -> None:
     own = running.server.gateway.tidying
 
-    def merges(*_: object) -> Iterator[Outcome]:
-        yield Outcome(counts={"segments": 1})
-        own.is_ending = True
-        yield Outcome(counts={"segments": 2})
-        yield Outcome(counts={"segments": 4})
+    def merge(count: int) -> Outcome:
+        own.is_ending = count == 2
+        return Outcome(counts={"segments": count})
 
-    monkeypatch.setattr(tidying, "merge_tails", merges)
+    monkeypatch.setattr(tidying, "merge_tails", lambda *_: map(merge, (1, 2, 4)))
     before = own.merged
     own.tidy_topics()
     assert own.merged - before == 3

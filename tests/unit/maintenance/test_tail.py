@@ -165,6 +165,17 @@ def test_tails_in_turn_are_read_together(
     assert log.topic.values() == before
 
 
+def test_tails_in_turn_are_joined_with_the_segments_before_them(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log", 2)
+    for _ in range(2):
+        for number in range(SLICES_MAX + 1):
+            log.topic.produce(*(Record(f"{number}", partition=partition) for partition in range(2)))
+        before = log.topic.values()
+        log.merge_in_turn(is_turn=True)
+        assert [one.is_shared for one in log.segments] == [False]
+        assert log.topic.values() == before
+
+
 def test_a_long_tail_does_not_wait_for_its_turn(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     most = SLICES_MAX + 8
     monkeypatch.setattr(tail, "LONG_SLICES_MAX", most)

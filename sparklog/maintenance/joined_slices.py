@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from sparklog.errors import CorruptRecordError
 from sparklog.maintenance.spans import Spans
 from sparklog.model import SegmentEntry
-from sparklog.pace import rested
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable, put_offsets
 from sparklog.record.checksum import crc32c
@@ -65,7 +64,7 @@ def joined(spans: Spans, run: Sequence[SegmentEntry]) -> Joined | None:
     """
     if any(one.next_offset != other.base_offset for one, other in pairwise(run)):
         return None
-    return joined_bytes(run, [spans.bytes_of(one) for one in rested(run)])
+    return joined_bytes(run, [spans.bytes_of(one) for one in run])
 
 
 def joined_bytes(

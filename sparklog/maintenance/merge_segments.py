@@ -26,7 +26,6 @@ from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import PartitionLog, TopicImage
 from sparklog.metadata.tables import SEGMENT_SCHEMA, segment_entries, segments_table
 from sparklog.model import SegmentEntry, TopicDescription
-from sparklog.pace import rest
 
 STEP_BYTES: Final = 64 * 1024**3
 """The most log bytes of a step, unless one group has more: a run that is killed loses at most the
@@ -135,11 +134,8 @@ def merge_groups(
         if isinstance(answer, SparklogError):
             problems.append(f"{topic.name}-{group[0].partition}: {answer}")
         else:
-            rest()
             made.append(_Merge(group, answer, _compared(segments_table(group))))
-    rest()
     landed = _commit(context, topic, made)
-    rest()
     return Outcome(
         counts={
             "segments": sum(len(merge.group) for merge in landed),

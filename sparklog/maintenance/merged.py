@@ -26,7 +26,6 @@ from sparklog.maintenance.joined_slices import joined, runs
 from sparklog.maintenance.spans import Spans
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import AbortedRange, SegmentEntry, TopicDescription
-from sparklog.pace import rest, rested
 from sparklog.record import layout
 from sparklog.record.batches import Buffer, byte_view, with_offsets_raised
 from sparklog.record.checksum import extend_crc32c
@@ -61,12 +60,11 @@ def merged(work: MergeWork) -> SegmentEntry:
     builder = SegmentBuilder(first.base_offset, first.partition, policy)
     target = SegmentFile(work.files, work.topic, builder, work.clock.now_ms())
     try:
-        for run in rested(runs(work.group)):
+        for run in runs(work.group):
             _append(work, run, target)
     except BaseException:
         target.abort()
         raise
-    rest()
     row = target.close(work.clock.now_ms(), next_offset=last.next_offset)
     row = _with_what_batches_do_not_say(row, work.group)
     directory = topic_directory(work.topic)
@@ -76,7 +74,6 @@ def merged(work: MergeWork) -> SegmentEntry:
         work.files.write_new(f"{directory}/{path}", keys, durable=True)
         row = row._replace(key_index_path=path, key_index_bytes=len(keys))
         target.paths.append(f"{directory}/{path}")
-    rest()
     work.files.sync(target.paths)
     return row
 

@@ -23,7 +23,6 @@ from sparklog.metadata.catalog import Write
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import TopicImage
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TopicDescription
-from sparklog.pace import rested
 from sparklog.record.checksum import crc32c
 
 STEP_SLICES: Final = 512
@@ -77,7 +76,7 @@ def merge_slices(
     made: list[_Merge] = []
     refused: list[SliceGroup] = []
     try:
-        for part in rested(parts_of(groups, JOINED_BYTES_MAX, SliceGroup.log_bytes)):
+        for part in parts_of(groups, JOINED_BYTES_MAX, SliceGroup.log_bytes):
             merges = _written(part, spans, shared)
             for one in part if merges is None else ():
                 alone = _written([one], spans, shared)
@@ -89,7 +88,7 @@ def merge_slices(
         shared.abort()
         raise
     steps = parts_of(made, STEP_SLICES, lambda merge: len(merge.group))
-    landed = [merge for step in rested(steps) for merge in _committed(context, step)]
+    landed = [merge for step in steps for merge in _committed(context, step)]
     counts = {
         "segments": sum(len(merge.group) for merge in landed),
         "into": len(landed),
@@ -105,7 +104,7 @@ def _written(
     """Write the merged slice of each group. If one fails, write nothing and return None."""
     slices = [entry for one in part for entry in one.group]
     try:
-        found = joined_bytes(slices, [spans.bytes_of(entry) for entry in rested(slices)])
+        found = joined_bytes(slices, [spans.bytes_of(entry) for entry in slices])
     except SparklogError:
         return None
     return None if found is None else list(_placed(part, found, shared))
@@ -113,7 +112,7 @@ def _written(
 
 def _placed(part: Iterable[SliceGroup], found: Joined, shared: SharedSegment) -> Iterator[_Merge]:
     start = 0
-    for topic, group in rested(part):
+    for topic, group in part:
         end = start + sum(entry.log_bytes for entry in group)
         data = found.data[start:end].data
         path, position = shared.put([data], flush=True)

@@ -30,7 +30,6 @@ from sparklog.maintenance.parts import parts_of
 from sparklog.maintenance.spans import Spans
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.model import SegmentEntry, TopicDescription
-from sparklog.pace import rested
 
 SLICES_MAX: Final = 32
 """A tail with more slices is due."""
@@ -69,9 +68,7 @@ def merge_tails(
     """
     now_ms = context.clock.now_ms()
     found = (
-        _tail_of(topic, log, now_ms, ROWS_MAX)
-        for topic in rested(topics)
-        for log in _logs(image, topic)
+        _tail_of(topic, log, now_ms, ROWS_MAX) for topic in topics for log in _logs(image, topic)
     )
     joins, others = _divided(tail for tail in found if tail is not None)
     for at in range(0, len(joins), ROUND_GROUPS):
@@ -179,7 +176,7 @@ def _divided(tails: Iterable[_Tail]) -> tuple[list[SliceGroup], list[_Tail]]:
     if len(few) <= MANY:
         return [], [*others, *(tail for tail in few if tail.is_due)]
     joins: list[SliceGroup] = []
-    for tail in rested(few):
+    for tail in few:
         if len(tail.slices) > tail.slices_max:
             group = tail.join()
             if group is not None:
@@ -206,7 +203,7 @@ def merge_tails_in_turn(
     now_ms = context.clock.now_ms()
     due: list[list[Group]] = []
     logs = [log for log in _logs(image, topic) if log.partition in numbers]
-    for log in rested(sorted(logs, key=lambda log: log.partition)):
+    for log in sorted(logs, key=lambda log: log.partition):
         if is_turn or log.live.count_slices(LONG_ROWS_MAX) > LONG_SLICES_MAX:
             tail = _tail_of(topic, log, now_ms, LONG_ROWS_MAX)
             groups = tail.groups() if tail is not None and tail.is_due else []

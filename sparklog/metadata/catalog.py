@@ -104,6 +104,11 @@ class Catalog:
             self._is_log_dir = True
         return self._log
 
+    @property
+    def last_version(self) -> int | None:
+        """The version of the log that was read or committed last; None before the first."""
+        return self._log.last_version
+
     def check_not_gone(self) -> None:
         """Raise LogDirError if this catalog has read a log here; call it when there is none now."""
         if self._is_log_dir:

@@ -28,7 +28,6 @@ from sparklog.metadata.log import ENTRIES, HINT, MetadataLog
 from sparklog.metadata.run_rows import alive
 from sparklog.metadata.runs import in_order, merged
 from sparklog.metadata.touched import TouchedKeys
-from sparklog.pace import rest, rested
 
 FOLD_EVERY: Final = 256
 """The committer of a version that is a multiple of this number folds."""
@@ -44,8 +43,16 @@ RETENTION: Final = Retention()
 def is_due(image: Image, bytes_behind: int = 0) -> bool:
     """Whether the committer of the image's version should fold."""
     behind = image.version - image.fold.cover
-    is_late = behind >= FOLD_AT_THE_LATEST or bytes_behind >= FOLD_AT_THE_LATEST_BYTES
-    return behind > 1 and (is_late or image.version % FOLD_EVERY == 0)
+    is_now = behind > 1 and image.version % FOLD_EVERY == 0
+    return is_now or is_overdue(image, bytes_behind)
+
+
+def is_overdue(image: Image, bytes_behind: int, times: int = 1) -> bool:
+    """Whether so many times as much lies behind the last fold as there should at the latest."""
+    behind = image.version - image.fold.cover
+    return behind > 1 and (
+        behind >= times * FOLD_AT_THE_LATEST or bytes_behind >= times * FOLD_AT_THE_LATEST_BYTES
+    )
 
 
 def fold(
@@ -64,7 +71,7 @@ def fold(
     image = log.image()
     based_on, cover = image.fold.cover, image.version
     found, touched, is_idle = [], TouchedKeys(), True
-    for record, edits in rested(covered(log, image)):
+    for record, edits in covered(log, image):
         found.append(record)
         for edit in edits:
             touched.add(edit)
@@ -72,12 +79,9 @@ def fold(
     if not found or (is_idle and not is_forced):
         return None
     image = log.opened_at(image, touched.topics)
-    rest()
     runs = _with_run(log, image, rows_since(image, touched), based_on + 1)
     before = replace(image.fold, history=without_damaged(image.fold, damaged))
-    rest()
     history = continued(log, before, found, runs, retention)
-    rest()
     made = FoldEdit(cover, based_on, runs, history)
     return commit_fold(log, made, covered_id=image.stamp.entry_id)
 
@@ -116,23 +120,19 @@ def _with_run(log: MetadataLog, image: Image, rows: pa.Table, first: int) -> tup
     A run that cannot be read stays as it is: a reader of one of its topics gets the error.
     """
     kept = list(image.fold.runs)
-    rest()
     tables = [in_order(rows)]
     count = rows.num_rows
     while kept and kept[-1].rows <= 2 * count:
         try:
-            rest()
             tables.append(log.runs.whole(kept[-1]))
         except CorruptMetadataError:
             break
         run = kept.pop()
         count += run.rows
         first = run.from_version
-    rest()
     whole = merged(tables, drops_gone=not kept)
     if not kept:
         whole = alive(whole, {one: topic.receipts_before_ms for one, topic in image.topics.items()})
-    rest()
     fresh = log.runs.write(whole, (first, image.version), log.clock.now_ms())
     return (*kept, fresh)
 

@@ -90,6 +90,11 @@ class FollowedLog:
             image = self._image = self.opened_at(self._read, topics)
             return image
 
+    @property
+    def last_version(self) -> int | None:
+        """The version that was read or committed last; None before the first."""
+        return None if self._image is None else self._image.version
+
     def read_last(self) -> Image:
         """Return the image that was read last; does not look for a newer one."""
         return self._read

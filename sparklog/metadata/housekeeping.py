@@ -1,9 +1,14 @@
-"""Housekeeping after a commit: folds that are due, and cleaning, in a thread of their own.
+"""Housekeeping: folds that are due, and cleaning.
 
-A fold takes tens of milliseconds or more, so no commit waits for it. A process that ends waits at
-most EXIT_WAIT_SECONDS for its fold; an interrupted fold leaves files that no entry names. A forked
-child begins without the thread; `log` gives its logs new locks. A failure is only logged, because
-no committed data depends on housekeeping; a commit after FOLD_RETRY_MS tries again.
+    keep_house           after a commit, in a thread of its own: a fold takes tens of milliseconds
+                         or more, and no commit waits for it
+    keep_house_late      the same in a service that has a housekeeper: only if that does not fold
+    keep_house_for       in the housekeeper (`sparklog.housekeeper`)
+
+A process that ends waits at most EXIT_WAIT_SECONDS for its fold; an interrupted fold leaves files
+that no entry names. A forked child begins without the thread; `log` gives its logs new locks. A
+failure is only logged, because no committed data depends on housekeeping; a commit after
+FOLD_RETRY_MS tries again.
 """
 
 import atexit
@@ -16,18 +21,22 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 
 from sparklog.garbage import seldom_collected
+from sparklog.housekeeper import Service
 from sparklog.metadata.clean import clean
-from sparklog.metadata.fold import fold, is_due
+from sparklog.metadata.fold import FOLD_EVERY, fold, is_due, is_overdue
 from sparklog.metadata.log import MetadataLog
-from sparklog.pace import paced
 from sparklog.storage.at_once import in_background
 
 CLEANS_PER_KEEP: Final = 10
 """How often a process cleans within `keep_ms` at most: each cleaning lists the entries."""
 FOLD_RETRY_MS: Final = 5_000
 EXIT_WAIT_SECONDS: Final = 5.0
-RESTS_MAX_S: Final = 6.0
-"""The limit of all rests of a fold together, in a service (`sparklog.pace`)."""
+FOLD_S: Final = 5.0
+"""The pause between two folds of a housekeeper: of the segments that come and go meanwhile, none
+costs a row."""
+LATE: Final = 4
+"""A service with a housekeeper folds when so many times as much lies behind as a committer leaves
+at the most."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -65,8 +74,17 @@ atexit.register(wait_for_folds)
 
 def keep_house(log: MetadataLog) -> None:
     """Fold in the background if a fold is due; for one log only one thread at a time."""
-    if not is_due(log.read_last(), log.bytes_behind):
-        return
+    if is_due(log.read_last(), log.bytes_behind):
+        _fold_in_background(log)
+
+
+def keep_house_late(log: MetadataLog) -> None:
+    """Fold in the background if a housekeeper should have folded long ago."""
+    if is_overdue(log.read_last(), log.bytes_behind, LATE):
+        _fold_in_background(log)
+
+
+def _fold_in_background(log: MetadataLog) -> None:
     with _lock:
         house = _houses.setdefault(log, _House())
         failed_ms = house.failed_ms
@@ -87,21 +105,40 @@ def keep_house_now(log: MetadataLog) -> None:
         clean(log)
 
 
+def keep_house_for(service: Service, log: MetadataLog) -> None:
+    """Fold and clean in this thread as long as the service wants it.
+
+    A fold is due when FOLD_EVERY entries, or many bytes, lie behind. Raises MissingFileError,
+    CorruptMetadataError and LogDirError as `MetadataLog.image`.
+    """
+    house = _houses.setdefault(log, _House())
+    while service.waits(log.image().version, FOLD_S):
+        image = log.image()
+        is_much = image.version - image.fold.cover >= FOLD_EVERY
+        if is_much or is_overdue(image, log.bytes_behind):
+            _fold_and_clean(log, house)
+
+
 def _keep(log: MetadataLog, house: _House) -> None:
     try:
+        _fold_and_clean(log, house)
+    finally:
+        house.thread = None
+
+
+def _fold_and_clean(log: MetadataLog, house: _House) -> None:
+    try:
         # Few garbage collections during a fold: a commit would wait ten milliseconds for each.
-        with in_background(), seldom_collected(), paced(RESTS_MAX_S):
+        with in_background(), seldom_collected():
             fold(log)
             _clean_now_and_then(log, house)
-        # This thread ends, and no other thread would use the memory that it has freed.
+        # No other thread would use the memory that this one has freed.
         pa.default_memory_pool().release_unused()
         house.failed_ms = None
     except Exception:
         # Not a warning: at the end of a process Python refuses new threads, so a fold fails.
-        _logger.info("a fold failed; a later commit tries again", exc_info=True)
+        _logger.info("a fold failed; it is tried again later", exc_info=True)
         house.failed_ms = log.clock.boot_ms()
-    finally:
-        house.thread = None
 
 
 def _clean_now_and_then(log: MetadataLog, house: _House) -> None:

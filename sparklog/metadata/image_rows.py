@@ -32,7 +32,6 @@ from sparklog.metadata.tables import (
 )
 from sparklog.metadata.touched import LogDirKeys, TopicKeys, TouchedKeys, keys_of
 from sparklog.model import SegmentEntry, SegmentKey
-from sparklog.pace import rested
 from sparklog.record.arrays import values_of
 
 Row = dict[str, Any]
@@ -64,7 +63,7 @@ def rows_since(image: Image, touched: TouchedKeys) -> pa.Table:
         row["as_of"] = image.version
         by_kind.setdefault(row["kind"], []).append(row)
     # Kind by kind: the rows of one kind fill few of the columns.
-    tables = [table_of(of_kind, RUN_SCHEMA) for of_kind in rested(by_kind.values())]
+    tables = [table_of(of_kind, RUN_SCHEMA) for of_kind in by_kind.values()]
     return pa.concat_tables([*tables, _segment_rows(segments, owners, image.version)])
 
 
@@ -114,7 +113,7 @@ def _segments(topic: TopicImage, keys: TopicKeys) -> tuple[list[SegmentEntry], l
     """Return the live and the removed segments of a topic's keys, and the keys of no segment."""
     found: list[SegmentEntry] = []
     gone: list[SegmentKey] = []
-    for number, places in rested(keys.segments.items()):
+    for number, places in keys.segments.items():
         live = topic.partition(number).live.at(places.keys())
         found += live
         if len(live) == len(places):

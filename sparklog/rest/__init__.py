@@ -6,6 +6,7 @@
     errors     every error -> status and error_code     models     bodies in and out; models3 of v3
     fetch      records out                              records    records in
     plain      routes that read their requests by hand  routes/    one module a subject
+    folding    the housekeeper: a process that folds
 
 It builds on packages without HTTP: `sparklog.group_commit` (one commit for many requests),
 `sparklog.log_reader.followed_topics` and `poll` (the newest metadata, and waiting for it), and

@@ -72,9 +72,10 @@ def create_app(settings: Settings, *, clock: Clock | None = None) -> Application
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        letting_go = asyncio.create_task(service.let_go())
+        works = [asyncio.create_task(work) for work in (service.let_go(), service.keep_house())]
         yield
-        letting_go.cancel()
+        for one in works:
+            one.cancel()
         await service.close()
 
     app = Application(

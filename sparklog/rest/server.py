@@ -14,7 +14,6 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sparklog.garbage import collect_as_a_service
-from sparklog.pace import let_rest, rest_no_more
 from sparklog.rest.app import create_app
 from sparklog.rest.joined import JoinedWrites
 from sparklog.rest.service import Service
@@ -143,7 +142,6 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take a signal: answer waiting fetches now, not when their time is up."""
         super().handle_exit(sig, frame)
-        rest_no_more()
         asyncio.get_running_loop().call_soon_threadsafe(self._service.poll.close)
 
 
@@ -186,5 +184,4 @@ def serve(settings: Settings) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_as_a_service()
-    let_rest()
     server.run()

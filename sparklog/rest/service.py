@@ -13,10 +13,12 @@ from sparklog.admin.lags import Lags
 from sparklog.clock import Clock
 from sparklog.errors import OffsetOutOfRangeError
 from sparklog.group_commit import GroupCommit
+from sparklog.housekeeper import LOOK_S, Housekeeper
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.log_reader.poll import Poll
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.housekeeping import keep_house_late
 from sparklog.rest.errors import OUT_OF_TIME, ApiError
 from sparklog.rest.metrics import Metrics
 from sparklog.rest.settings import Settings
@@ -31,6 +33,9 @@ LET_GO_S: Final = 60
 
 A deleted file keeps its disk space until then.
 """
+
+HOUSEKEEPER: Final = "sparklog.rest.folding"
+"""The module that the housekeeper's process runs."""
 
 FEW: Final = 16
 """The most lookups of one request that run on the event loop."""
@@ -52,7 +57,10 @@ class Service:
         self.settings = settings
         self.clock = clock
         self.tokens = Tokens(settings.tokens_file)
-        catalog = Catalog(open_files(settings.log_dir), clock)
+        catalog = Catalog(open_files(settings.log_dir), clock, after_commit=keep_house_late)
+        self._catalog = catalog
+        command = [HOUSEKEEPER, settings.log_dir, settings.log_level]
+        self._housekeeper = Housekeeper(command, clock)
         self.topics = FollowedTopics(catalog, clock, settings.poll_interval_ms)
         self.admin = AdminClient(settings.log_dir, clock=clock)
         self.group_commit = GroupCommit(catalog, settings.group_limits)
@@ -211,10 +219,17 @@ class Service:
             self.topics.let_go()
             self._quick.clear()
 
+    async def keep_house(self) -> None:
+        """See to the housekeeper, every LOOK_S; never returns."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self._housekeeper.look(self._catalog.last_version)
+
     async def close(self) -> None:
         """Finish all accepted requests: all group commits are made, their requests answered."""
         self.poll.close()
         await self.group_commit.close()
+        await asyncio.get_running_loop().run_in_executor(None, self._housekeeper.close)
         for pool in (self._lookups, self._bulk, self._admin, self._health):
             pool.shutdown(wait=True)
         self.topics.let_go()

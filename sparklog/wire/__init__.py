@@ -13,7 +13,7 @@
     instances          the gateways of a log dir; membership: which of them are alive
     coordinators       the groups of this instance; owned_shard: one partition of them
     watch              fetches that wait for records
-    tidying            merges and compaction in the background
+    tidying            the housekeeper, a process beside the gateway: merges, compaction, folds
     transaction_ends   aborts transactions that have timed out
 
 A handler calls the library and knows no socket. All produce requests that wait share one entry of

@@ -13,10 +13,12 @@ from sparklog.admin.kafka_metrics import KafkaMetrics
 from sparklog.clock import Clock
 from sparklog.errors import LogDirError, SparklogError
 from sparklog.group_commit.appends import AppendCommit, AppendLimits
+from sparklog.housekeeper import Housekeeper
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.log_reader.ranges import BatchRanges
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import Endpoint
+from sparklog.metadata.housekeeping import keep_house_late
 from sparklog.metadata.image import Image
 from sparklog.model import TopicDescription
 from sparklog.storage import open_files
@@ -34,7 +36,6 @@ from sparklog.wire.producer_ids import ProducerIds
 from sparklog.wire.sending import Sent
 from sparklog.wire.settings import Settings
 from sparklog.wire.standstill import Standstill
-from sparklog.wire.tidying import Tidying
 from sparklog.wire.topic_bytes import TopicBytes
 from sparklog.wire.transaction_ends import TransactionEnds
 from sparklog.wire.watch import Watch
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 STEPS_AT_ONCE: Final = 8
 """Threads for steps of transactions; steps that wait at the same time share an entry."""
+HOUSEKEEPER: Final = "sparklog.wire.tidying"
+"""The module that the housekeeper's process runs."""
 log: Final = logging.getLogger("sparklog.gateway")
 
 
@@ -61,7 +64,8 @@ class Gateway:
         self.clock = clock
         self.admin = AdminClient(settings.log_dir, clock=clock)
         self.admin.create_log_dir()
-        self.catalog = Catalog(open_files(settings.log_dir), clock)
+        files = open_files(settings.log_dir)
+        self.catalog = Catalog(files, clock, after_commit=keep_house_late)
         self.cluster_id = open_log_dir(self.catalog.files).cluster_id
         self.topics = FollowedTopics(self.catalog, clock, settings.poll_interval_ms)
         self.appends = AppendCommit(
@@ -72,7 +76,8 @@ class Gateway:
         self.membership = Membership(self.catalog.log, clock, str(uuid4()))
         own = self.membership.join(endpoints, settings.rack, settings.node_id)
         self.instances = Instances(instance_of(own))
-        self.tidying = Tidying(self.catalog, self.instances)
+        command = [HOUSEKEEPER, settings.log_dir, str(own.node_id), settings.log_level]
+        self.housekeeper = Housekeeper(command, clock)
         self.transaction_ends = TransactionEnds(self)
         self.standstill = Standstill(clock)
         self.topic_bytes = TopicBytes()
@@ -209,8 +214,8 @@ class Gateway:
         while self.connections:
             self._all_left.clear()
             await self._all_left.wait()
-        await self.tidying.close()
         await self.transaction_ends.close()
+        await loop.run_in_executor(None, self.housekeeper.close)
         for pool in (self._lookups, self._admin, self._heart, self._steps):
             await loop.run_in_executor(None, pool.shutdown)
         self.let_go()
@@ -232,6 +237,10 @@ class Gateway:
         if is_over:
             self.cut_off("this instance stood still")
         return is_over
+
+    def keep_house(self) -> None:
+        """See to the housekeeper."""
+        self.housekeeper.look(self.catalog.last_version)
 
     def let_go(self) -> None:
         """Close the files that requests have opened; later requests open them again."""

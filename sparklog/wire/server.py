@@ -18,7 +18,6 @@ import uvloop
 
 from sparklog.clock import Clock, SystemClock
 from sparklog.garbage import collect_as_a_service
-from sparklog.pace import let_rest, rest_no_more
 from sparklog.service_logs import set_up_logs
 from sparklog.service_memory import give_back, give_back_code, spare_memory
 from sparklog.wire.connection import Connection
@@ -32,9 +31,8 @@ BACKLOG: Final = 512
 SWEEP_S: Final = 1.0
 """The time between two checks for slow and idle connections."""
 SWITCH_INTERVAL_S: Final = 0.0002
-"""How long a background thread (a merge, a fold) keeps the GIL before another thread may take it. A
-commit releases the GIL about thirty times; by Python's default it would wait up to 5 ms each time
-to get it back."""
+"""How long a thread keeps the GIL before another one may take it. A commit releases the GIL about
+thirty times; by Python's default it would wait up to 5 ms each time to get it back."""
 LET_GO_SWEEPS: Final = 60
 """After this many sweeps the gateway closes all files that it keeps open: some may have been
 deleted."""
@@ -74,7 +72,6 @@ class Server:
 
     async def start(self) -> None:
         """Accept connections."""
-        self.gateway.tidying.start()
         self.gateway.transaction_ends.start()
         loop = asyncio.get_running_loop()
         for listener, bound in self._bound:
@@ -111,6 +108,7 @@ class Server:
         self.gateway.has_stood_still()
         for connection in list(self.gateway.connections):
             connection.close_overdue()
+        self.gateway.keep_house()
         self._sweeps += 1
         if self._sweeps % LET_GO_SWEEPS == 0:
             self.gateway.let_go()
@@ -126,7 +124,6 @@ class Server:
         if self._is_closed:
             return
         self._is_closed = True
-        rest_no_more()
         self._sweep.cancel()
         for server in self._servers:
             server.close()
@@ -154,7 +151,6 @@ async def _serve(settings: Settings) -> None:
     await server.start()
     await server.gateway.loaded()
     collect_as_a_service()
-    let_rest()
     give_back()
     give_back_code()
     await is_over.wait()

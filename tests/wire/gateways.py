@@ -16,8 +16,11 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from sparklog.clock import SystemClock
+from sparklog.metadata.catalog import Catalog
+from sparklog.storage import open_files
 from sparklog.wire.server import Server
 from sparklog.wire.settings import Settings
+from sparklog.wire.tidying import Tidying
 from sparklog.wire.versions import APIS, ApiKey
 
 
@@ -66,6 +69,12 @@ def gateway(log_dir: str | Path, **values: object) -> Iterator[RunningGateway]:
         yield running
     finally:
         running.close()
+
+
+def tidying_of(running: RunningGateway) -> Tidying:
+    """The tidying of a gateway's housekeeper, to be run by a test."""
+    found = running.server.gateway
+    return Tidying(Catalog(open_files(found.settings.log_dir)), found.instances.own.node_id)
 
 
 def certificate_in(folder: Path) -> dict[str, Path]:

@@ -32,6 +32,7 @@ from tests.naive.served import NaivePartition
 from tests.wire.doors import INSTANCES, Doors, batch
 from tests.wire.fetching import MANY, Part
 from tests.wire.fetching import VERSIONS as FETCHES
+from tests.wire.gateways import tidying_of
 from tests.wire.test_list_offsets import EARLIEST, LATEST, NEWEST_TIME
 from tests.wire.test_produce import SERVED
 
@@ -179,8 +180,7 @@ class LockStep(RuleBasedStateMachine):
         doors = [*map(self.gateway_door, range(INSTANCES))]
         doors += [self.doors.produce_by_rest, self.doors.produce_by_library]
         with ThreadPoolExecutor(len(doors) + 1) as pool:
-            tidying = self.doors.instances[0].running.server.gateway.tidying
-            merging = pool.submit(tidying.tidy_topics)
+            merging = pool.submit(tidying_of(self.doors.instances[0].running).tidy_topics)
             landed = [
                 pool.submit(door, *place, records)
                 for door, records in zip(doors, sent, strict=True)
@@ -291,7 +291,7 @@ class LockStep(RuleBasedStateMachine):
 
     @rule(number=NUMBERS)
     def tails_are_merged(self, number: int) -> None:
-        self.doors.instances[number].running.server.gateway.tidying.tidy_topics()
+        tidying_of(self.doors.instances[number].running).tidy_topics()
 
     @rule(number=NUMBERS)
     def an_instance_restarts(self, number: int) -> None:

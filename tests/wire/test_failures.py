@@ -12,10 +12,8 @@ from kio.schema.errors import ErrorCode
 from sparklog.admin import NewTopic
 from sparklog.errors import CommitConflictError, LogDirError, StorageError, StorageFullError
 from sparklog.group_commit.appends import AppendCommit
-from sparklog.maintenance.job import Outcome
 from sparklog.storage.local import LocalFiles
 from sparklog.testing import TemporaryLogDir
-from sparklog.wire import tidying
 from sparklog.wire.handlers import HANDLERS, Call, Reply
 from sparklog.wire.handlers.fetch_read import FetchRequest
 from sparklog.wire.versions import ApiKey
@@ -191,15 +189,6 @@ def test_what_another_instance_may_know_better_is_looked_up_anew(
     monkeypatch.setattr(LocalFiles, "is_local", False)
     [found] = client.ask(fetch_request(12, topic, Part(offset=7))).responses
     assert found.partitions[0].error_code == ErrorCode.offset_out_of_range
-
-
-def test_a_tail_that_is_not_merged_is_told_to_the_log(
-    running: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    outcome = Outcome(counts={"segments": 0}, problems=["t-0: damaged"])
-    monkeypatch.setattr(tidying, "merge_tails", lambda *_: [outcome])
-    running.server.gateway.tidying.tidy_topics()
-    assert "t-0: damaged" in caplog.text
 
 
 class Disk(NamedTuple):

@@ -1,51 +1,81 @@
-"""An instance keeps the ends of the logs tidy that it leads."""
+"""The housekeeper of an instance keeps the ends of the logs tidy that the instance leads."""
 
+import os
+import signal
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from kio.schema.errors import ErrorCode
 
-from sparklog.admin import NewTopic
+from sparklog import housekeeper
+from sparklog.admin import AdminClient, NewTopic
+from sparklog.clock import SystemClock
 from sparklog.coordinator.placement import partition_of
 from sparklog.errors import StorageError
+from sparklog.housekeeper import Service
 from sparklog.maintenance import compact
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.tail import SLICES_MAX
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.fold import fold
 from sparklog.metadata.image import PartitionLog
+from sparklog.storage import open_files
 from sparklog.testing import TemporaryLogDir
 from sparklog.wire import tidying
+from sparklog.wire.tidying import Tidying, keep
 from tests.client_batches import client_batch
-from tests.wire.gateways import Client, RunningGateway, gateway
+from tests.wire.gateways import Client, RunningGateway, gateway, tidying_of
 from tests.wire.grouping import GroupMember, alone
+from tests.wire.processes import children, gateway_process, is_alive, until
 from tests.wire.test_produce import produce_request
 
 
-def produced(client: Client, count: int) -> None:
+def produced(client: Client, count: int, topic: str = "t") -> None:
     for number in range(count):
-        client.ask(produce_request(9, "t", (0, client_batch(str(number)))))
+        client.ask(produce_request(9, topic, (0, client_batch(str(number)))))
+
+
+def slices_of(log_dir: Path, name: str = "t") -> int:
+    catalog = Catalog(open_files(str(log_dir)))
+    return sum(one.is_shared for one in catalog.partition(catalog.topic(name), 0).entries())
 
 
 def test_slices_become_a_segment(running: RunningGateway, client: Client, tmp_path: Path) -> None:
     running.server.gateway.admin.create_topics([NewTopic("t", 1)])
     produced(client, SLICES_MAX + 1)
-    running.server.gateway.tidying.tidy_topics()
-    catalog = running.server.gateway.catalog
-    assert not any(one.is_shared for one in catalog.partition(catalog.topic("t"), 0).entries())
+    tidying_of(running).tidy_topics()
+    assert slices_of(tmp_path / "log") == 0
     values = TemporaryLogDir(tmp_path / "log")["t"].values()
     assert values == [str(number).encode() for number in range(SLICES_MAX + 1)]
 
 
-def test_it_happens_while_the_gateway_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tidying, "INTERVAL_S", 0.001)
-    with gateway(tmp_path / "log") as running, Client(running.port) as client:
-        found = running.server.gateway
-        found.admin.create_topics([NewTopic("t", 1)])
-        count = 0
-        while not found.tidying.merged:
-            produced(client, SLICES_MAX)
-            count += SLICES_MAX
-    assert len(TemporaryLogDir(tmp_path / "log")["t"].values()) == count
+def test_a_topic_that_was_not_touched_since_the_fold_is_not_opened(
+    running: RunningGateway, client: Client, tmp_path: Path
+) -> None:
+    running.server.gateway.admin.create_topics([NewTopic("t", 1)])
+    produced(client, SLICES_MAX + 1)
+    fold(running.server.gateway.catalog.log)
+    own = tidying_of(running)
+    own.tidy_topics()
+    assert own.merged == 0
+    produced(client, 1)
+    own.tidy_topics()
+    assert own.merged == SLICES_MAX + 2
+
+
+def test_another_instance_merges_what_it_leads(tmp_path: Path) -> None:
+    with gateway(tmp_path / "log") as first, gateway(tmp_path / "log") as second:
+        first.server.gateway.admin.create_topics([NewTopic(f"t{n}", 1) for n in range(6)])
+        with Client(first.port) as client:
+            for number in range(6):
+                produced(client, SLICES_MAX + 1, f"t{number}")
+        both = [tidying_of(one) for one in (first, second)]
+        for one in both:
+            one.tidy_topics()
+    assert sum(one.merged for one in both) == 6 * (SLICES_MAX + 1)
+    assert all(one.merged for one in both)
 
 
 @pytest.mark.parametrize("kind", [StorageError, ValueError])
@@ -59,7 +89,7 @@ def test_an_error_is_told_to_the_log(
         raise kind("the disk is gone")
 
     monkeypatch.setattr(tidying, "merge_tails", fails)
-    running.server.gateway.tidying.tidy_topics()
+    tidying_of(running).tidy_topics()
     assert "the disk is gone" in caplog.text
 
 
@@ -68,63 +98,58 @@ def test_a_problem_of_a_merge_is_told_to_the_log(
 ) -> None:
     found = Outcome(counts={"segments": 0}, problems=["a slice is damaged"])
     monkeypatch.setattr(tidying, "merge_tails", lambda *_: [found])
-    running.server.gateway.tidying.tidy_topics()
+    tidying_of(running).tidy_topics()
     assert "a tail was not merged: a slice is damaged" in caplog.text
 
 
 def test_it_stops_between_two_merges_when_the_gateway_ends(
     running: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = running.server.gateway.tidying
+    own = tidying_of(running)
 
     def merge(count: int) -> Outcome:
-        own.is_ending = count == 2
+        if count == 2:
+            own.ending.set()
         return Outcome(counts={"segments": count})
 
     monkeypatch.setattr(tidying, "merge_tails", lambda *_: map(merge, (1, 2, 4)))
-    before = own.merged
     own.tidy_topics()
-    assert own.merged - before == 3
-
-
-def test_groups_are_tidied_while_the_gateway_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tidying, "INTERVAL_S", 0.001)
-    monkeypatch.setattr(tidying, "GROUPS_RUNS", 1)
-    with gateway(tmp_path / "log") as running, Client(running.port) as client:
-        running.server.gateway.admin.create_topics([NewTopic("t", 1)])
-        member, offset = alone(client), 0
-        while not running.server.gateway.tidying.merged:
-            offset += 1
-            assert member.commit({("t", 0): offset}) == [ErrorCode.none]
-    assert offset > SLICES_MAX / 2
+    assert own.merged == 3
 
 
 class TestGroups:
     @pytest.fixture(autouse=True)
     def always(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(tidying, "INTERVAL_S", 3600)  # only the tests tidy
+        monkeypatch.setattr(housekeeper, "SMALL_GROWTH_MS", 3_600_000)  # only the tests tidy
+        monkeypatch.setattr(housekeeper, "GROWTH", 1_000_000)
         monkeypatch.setattr(tidying, "COMPACT_LOOKS", 1)
         monkeypatch.setattr(tidying, "GROUPS_RUNS", 1)
 
     @pytest.fixture
-    def commits(self, running: RunningGateway, client: Client) -> GroupMember:
+    def running(self, tmp_path: Path) -> Iterator[RunningGateway]:
+        with gateway(tmp_path / "log", group_initial_rebalance_delay_ms=0) as found:
+            yield found
+
+    @pytest.fixture
+    def own(self, running: RunningGateway) -> Tidying:
+        return tidying_of(running)
+
+    @pytest.fixture
+    def commits(self, running: RunningGateway, client: Client, own: Tidying) -> GroupMember:
         """A member that has committed 40 times, among them slices that became a segment."""
         running.server.gateway.admin.create_topics([NewTopic("t", 1)])
         member = alone(client)
         for offset in range(SLICES_MAX + 8):
             assert member.commit({("t", 0): offset}) == [ErrorCode.none]
-        running.server.gateway.tidying.tidy_groups()
+        own.tidy_groups()
         return member
 
     def test_the_partitions_are_merged_in_their_turn(
-        self, running: RunningGateway, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
+        self, own: Tidying, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tidying, "GROUPS_RUNS", 2)
         for offset in range(SLICES_MAX + 8):
             assert commits.commit({("t", 0): offset}) == [ErrorCode.none]
-        own = running.server.gateway.tidying
         merged = [own.merged]
         for _ in range(2):
             own.tidy_groups()
@@ -136,14 +161,18 @@ class TestGroups:
         ]
 
     def test_an_instance_compacts_its_own(
-        self, running: RunningGateway, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
+        self,
+        running: RunningGateway,
+        own: Tidying,
+        commits: GroupMember,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         before = offsets_log(running)
-        assert (before.cleaner_offset, running.server.gateway.tidying.compacted) == (0, 0)
+        assert (before.cleaner_offset, own.compacted) == (0, 0)
         monkeypatch.setattr(tidying, "DIRTY_BYTES", 1)
-        running.server.gateway.tidying.tidy_groups()
+        own.tidy_groups()
         log = offsets_log(running)
-        assert running.server.gateway.tidying.compacted == 1
+        assert own.compacted == 1
         assert log.cleaner_offset > SLICES_MAX
         assert log.log_end_offset == before.log_end_offset
         assert sum(one.record_count or 0 for one in log.entries()) < 12
@@ -152,29 +181,28 @@ class TestGroups:
         read = running.server.gateway.admin.list_consumer_group_offsets("readers")
         assert [one and one.offset for one in read.values()] == [99]
 
-    def test_nothing_is_compacted_when_the_gateway_ends(
-        self, running: RunningGateway, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
+    def test_nothing_is_merged_or_compacted_when_the_gateway_ends(
+        self, own: Tidying, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tidying, "DIRTY_BYTES", 1)
-        own = running.server.gateway.tidying
-        own.is_ending = True
+        own.ending.set()
         own.tidy_groups()
         assert own.compacted == 0
-        own.is_ending = False
+        own.ending.clear()
         own.tidy_groups()
         assert own.compacted == 1
 
     def test_what_is_not_dirty_enough_is_left(
-        self, running: RunningGateway, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
+        self, own: Tidying, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tidying, "DIRTY_BYTES", 1)
         for _ in range(2):
-            running.server.gateway.tidying.tidy_groups()
-        assert running.server.gateway.tidying.compacted == 1
+            own.tidy_groups()
+        assert own.compacted == 1
 
     def test_a_problem_is_told_to_the_log(
         self,
-        running: RunningGateway,
+        own: Tidying,
         commits: GroupMember,
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
@@ -182,8 +210,80 @@ class TestGroups:
         monkeypatch.setattr(tidying, "DIRTY_BYTES", 1)
         found = Outcome(problems=["a segment is damaged"])
         monkeypatch.setattr(compact, "compact_partition", lambda *_: found)
-        running.server.gateway.tidying.tidy_groups()
+        own.tidy_groups()
         assert "was not compacted: a segment is damaged" in caplog.text
+
+
+class TestKeeping:
+    """The process's main thread, run in this process."""
+
+    @pytest.fixture
+    def pipe(self) -> Iterator[tuple[int, int]]:
+        found = os.pipe()
+        yield found
+        os.close(found[0])
+
+    def test_it_merges_and_folds_until_the_gateway_is_gone(
+        self,
+        running: RunningGateway,
+        client: Client,
+        tmp_path: Path,
+        pipe: tuple[int, int],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(tidying, "INTERVAL_S", 0.001)
+        monkeypatch.setattr("sparklog.metadata.housekeeping.FOLD_EVERY", 8)
+        monkeypatch.setattr("sparklog.metadata.housekeeping.FOLD_S", 0.001)
+        gone = Gone(*pipe, lambda: is_tidy(tmp_path / "log"))
+        running.server.gateway.admin.create_topics([NewTopic("t", 1)])
+        produced(client, SLICES_MAX + 1)
+        keep(str(tmp_path / "log"), running.server.gateway.instances.own.node_id, gone)
+        assert is_tidy(tmp_path / "log")
+
+
+class Gone(Service):
+    """A gateway that goes when `is_time` says so."""
+
+    def __init__(self, there: int, here: int, is_time: Callable[[], bool]) -> None:
+        super().__init__(SystemClock(), there)
+        self._here, self._is_time = here, is_time
+
+    def waits(self, version: int, seconds: float) -> bool:
+        if self._is_time():
+            os.close(self._here)
+        return super().waits(version, seconds)
+
+
+def is_tidy(log_dir: Path) -> bool:
+    """Whether a log dir is folded, and its topic has no slice."""
+    image = Catalog(open_files(str(log_dir))).log.image()
+    return image.fold.cover > 0 and slices_of(log_dir) == 0
+
+
+@pytest.mark.slow
+class TestTheProcess:
+    def test_it_works_beside_the_gateway_and_ends_with_it(self, tmp_path: Path) -> None:
+        with gateway(tmp_path / "log") as running, Client(running.port) as client:
+            found = running.server.gateway
+            found.admin.create_topics([NewTopic("t", 1)])
+            count = SLICES_MAX + 1
+            produced(client, count)
+            until(lambda: slices_of(tmp_path / "log") < SLICES_MAX)
+            pid = found.housekeeper.pid
+            assert pid is not None
+        assert not is_alive(pid)
+        assert len(TemporaryLogDir(tmp_path / "log")["t"].values()) == count
+
+    def test_it_ends_when_the_gateway_is_killed(self, tmp_path: Path) -> None:
+        AdminClient(tmp_path / "log").create_topics([NewTopic("t", 1)])
+        with gateway_process(tmp_path / "log") as process, Client(process.port) as client:
+            produced(client, SLICES_MAX + 1)
+            until(lambda: bool(children(process.pid)))
+            [housekeepers] = children(process.pid)
+            os.kill(housekeepers, signal.SIGINT)  # as a terminal does
+            process.kill()
+            until(lambda: not is_alive(housekeepers))
+            process.start()
 
 
 def offsets_log(running: RunningGateway) -> PartitionLog:

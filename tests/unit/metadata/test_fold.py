@@ -1,6 +1,6 @@
 """Folding: an image read from runs equals the image of the entries."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -72,22 +72,6 @@ class TestFold:
             fold(world.log)
 
             assert read(world.fresh()) == said == read(world.log)
-
-    def test_rests_between_the_partitions(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        pieces: list[object] = []
-
-        def noted(given: Iterable[Any]) -> Iterator[Any]:
-            for one in given:
-                yield one
-                pieces.append(one)
-
-        monkeypatch.setattr("sparklog.metadata.image_rows.rested", noted)
-        world.produce(4)  # one segment in each partition
-        fold(world.log)
-
-        assert [one[0] for one in pieces if isinstance(one, tuple)] == [1, 2, 3, 0]
 
     def test_nothing_new_is_no_fold(self, world: World) -> None:
         fold(world.log)

@@ -12,10 +12,16 @@ import pytest
 
 from sparklog.clock import ManualClock
 from sparklog.errors import StorageError
+from sparklog.housekeeper import Service
 from sparklog.metadata import fold as f
 from sparklog.metadata import housekeeping as k
 from sparklog.metadata import log as metadata_log
-from sparklog.metadata.housekeeping import keep_house, keep_house_now
+from sparklog.metadata.housekeeping import (
+    keep_house,
+    keep_house_for,
+    keep_house_late,
+    keep_house_now,
+)
 from sparklog.metadata.log import MetadataLog
 from sparklog.storage.local import LocalFiles
 from tests.metadata_logs import TOPIC_ID, World, appended, read, segment
@@ -93,7 +99,7 @@ class TestKeepHouse:
             keep_house(world.log)
             wait(world.log)
         assert len(calls) == 1
-        assert caplog.messages == ["a fold failed; a later commit tries again"]
+        assert caplog.messages == ["a fold failed; it is tried again later"]
         world.clock.advance(k.FOLD_RETRY_MS)
         keep_house(world.log)
         wait(world.log)
@@ -140,6 +146,60 @@ class TestKeepHouse:
 
         assert world.log.image().fold.cover > 0
         assert read(world.fresh()) == read(world.log)
+
+
+class TestBesideAHousekeeper:
+    """A service folds only if its housekeeper does not."""
+
+    @pytest.mark.parametrize("size", ["FOLD_AT_THE_LATEST", "FOLD_AT_THE_LATEST_BYTES"])
+    def test_a_service_folds_very_late(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, size: str
+    ) -> None:
+        world.produce(2)
+        bytes_behind = world.log.bytes_behind
+        behind = {"FOLD_AT_THE_LATEST": 3, "FOLD_AT_THE_LATEST_BYTES": bytes_behind}[size]
+        monkeypatch.setattr(f, size, behind)
+        world.produce(3)
+        keep_house(world.log)
+        assert world.log in k._houses
+        wait(world.log)
+        while not f.is_overdue(world.log.image(), world.log.bytes_behind, k.LATE):
+            keep_house_late(world.log)
+            assert k._houses[world.log].thread is None
+            world.produce(1)
+        before = world.log.image()
+        keep_house_late(world.log)
+        wait(world.log)
+
+        assert world.log.image().fold.cover == before.version
+
+    def test_a_housekeeper_folds(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(k, "FOLD_EVERY", 5)
+        looks: list[tuple[int, int]] = []
+
+        class Served(Service):
+            def waits(self, version: int, seconds: float) -> bool:
+                looks.append((version, world.fresh().image().fold.cover))
+                world.produce(2)
+                return len(looks) < 5
+
+        keep_house_for(Served(world.clock, 0), world.log)
+
+        assert looks == [(1, -1), (3, -1), (6, 5), (8, 5), (11, 10)]
+
+    def test_many_bytes_are_folded_early(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(f, "FOLD_AT_THE_LATEST_BYTES", 1)
+        world.produce(2)
+
+        class Served(Service):
+            def waits(self, version: int, seconds: float) -> bool:
+                return world.fresh().image().fold.cover < 0
+
+        keep_house_for(Served(world.clock, 0), world.log)
+
+        assert world.fresh().image().fold.cover == 3
 
 
 class TestTheEndOfAProcess:

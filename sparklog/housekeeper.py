@@ -1,0 +1,158 @@
+"""A housekeeper: the process beside a service that folds, merges and compacts.
+
+Threads of one process share Python's lock, and a busy thread gets half of it. So work that no
+request waits for has a process of its own.
+
+    service        calls `look` every LOOK_S. It starts the process when the metadata log has grown,
+                   and again if the process fails
+    housekeeper    works until its standard input ends, because the service has closed it or has
+                   died, or until the log has not grown for IDLE_MS
+
+A kill at any time loses nothing: all work of a housekeeper is made visible by commits.
+"""
+
+import logging
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from sparklog.clock import Clock, SystemClock
+from sparklog.service_logs import set_up_logs
+from sparklog.service_memory import give_back, give_back_code, spare_memory
+
+LOOK_S: Final = 1.0
+"""How often a service looks after the process."""
+GROWTH: Final = 32
+"""The process starts when the log has grown by so many entries: fewer leave little work."""
+SMALL_GROWTH_MS: Final = 60_000
+"""It also starts so long after the first of fewer entries."""
+RESTART_MS: Final = 5_000
+"""The least time between a failure of the process and its next start."""
+IDLE_MS: Final = 15 * 60_000
+"""The process ends when the log has not grown for so long. Slices are merged after ten minutes at
+the latest, by the default of `sparklog.shared.segment.max.age.ms`."""
+GIVE_BACK_MS: Final = 60_000
+"""How often the process gives the memory back that it does not use."""
+CLOSE_S: Final = 10.0
+"""How long a service that ends waits for the process to finish its present commit."""
+log: Final = logging.getLogger("sparklog.housekeeper")
+
+
+class Housekeeper:
+    """The service's side: starts the process, and ends it."""
+
+    def __init__(self, command: Sequence[str], clock: Clock) -> None:
+        """`command` is the module that the process runs, and its arguments."""
+        self._command = [sys.executable, "-m", *command]
+        self._clock = clock
+        self._process: subprocess.Popen[bytes] | None = None
+        self._version: int | None = None
+        self._grown_ms: int | None = None
+        self._not_before_ms = clock.boot_ms()
+        self._is_closed = False
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the process; None if none runs."""
+        return None if self._process is None else self._process.pid
+
+    def look(self, version: int | None) -> None:
+        """Start the process if there is work for it.
+
+        `version` is the newest known version of the log; None if none is known.
+        """
+        if version is None:
+            return
+        if self._process is not None:
+            if self._process.poll() is None:
+                self._version = version
+                return
+            self._ended(self._process)
+        if self._is_due(version) and not self._is_closed:
+            self._start(version)
+
+    def close(self) -> None:
+        """End the process, after its present commit. Blocks for CLOSE_S at most."""
+        self._is_closed = True
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            process.communicate(timeout=CLOSE_S)  # closes its standard input
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+    def _is_due(self, version: int) -> bool:
+        """Whether the log has grown since the process was seen last, or since the first look."""
+        now_ms = self._clock.boot_ms()
+        if self._version is None:
+            self._version = version
+        if version == self._version:
+            return False
+        if self._grown_ms is None:
+            self._grown_ms = now_ms
+        is_much = version - self._version >= GROWTH
+        return now_ms >= self._not_before_ms and (
+            is_much or now_ms - self._grown_ms >= SMALL_GROWTH_MS
+        )
+
+    def _start(self, version: int) -> None:
+        self._version, self._grown_ms = version, None
+        try:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+            )
+        except OSError as error:  # no process or memory is left
+            log.warning("the housekeeper could not be started: %s", error)
+            self._try_again()
+
+    def _ended(self, process: "subprocess.Popen[bytes]") -> None:
+        process.communicate()  # closes its standard input
+        self._process = None
+        if process.returncode:
+            log.warning("the housekeeper ended with code %d", process.returncode)
+            self._try_again()
+
+    def _try_again(self) -> None:
+        self._not_before_ms = self._clock.boot_ms() + RESTART_MS
+        self._version = -GROWTH
+
+
+def begin(log_level: str) -> "Service":
+    """Set a housekeeper's process up; return the service that it works for."""
+    # A terminal and systemd send signals to all processes; the service ends this one when it ends.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    spare_memory()
+    set_up_logs(log_level)
+    return Service(SystemClock(), sys.stdin.fileno())
+
+
+class Service:
+    """The housekeeper's side: the service at the other end of standard input."""
+
+    def __init__(self, clock: Clock, standard_input: int) -> None:
+        """`standard_input` is a file descriptor. Nobody ever writes to its other end."""
+        self._clock = clock
+        self._input = standard_input
+        self._version = -1
+        self._grown_ms = self._gave_back_ms = clock.boot_ms()
+
+    def waits(self, version: int, seconds: float) -> bool:
+        """Rest; return whether the process is still wanted then.
+
+        `version` is the newest known version of the log.
+        """
+        if version != self._version:
+            self._version, self._grown_ms = version, self._clock.boot_ms()
+        ended, _, _ = select.select([self._input], [], [], seconds)
+        now_ms = self._clock.boot_ms()
+        if now_ms - self._gave_back_ms >= GIVE_BACK_MS:
+            self._gave_back_ms = now_ms
+            give_back()
+            give_back_code()
+        return not ended and now_ms - self._grown_ms < IDLE_MS

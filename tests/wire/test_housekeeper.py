@@ -1,0 +1,207 @@
+"""A housekeeper runs while there is work, and as long as its service."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sparklog import housekeeper as h
+from sparklog.clock import ManualClock
+from sparklog.housekeeper import (
+    GIVE_BACK_MS,
+    GROWTH,
+    IDLE_MS,
+    RESTART_MS,
+    SMALL_GROWTH_MS,
+    Housekeeper,
+    Service,
+)
+from tests.wire.processes import until
+
+WAITS = """
+import pathlib, select
+idle = pathlib.Path(__file__).with_name("idle")
+while not select.select([0], [], [], 0.01)[0] and not idle.exists():
+    pass
+"""
+DEAF = "import time; time.sleep(60)"
+
+
+class World:
+    """A service whose housekeeper runs a program."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "program.py").write_text(WAITS)
+        self.clock = ManualClock()
+        self.housekeeper = Housekeeper(["program"], self.clock)
+
+    def runs(self, version: int) -> bool:
+        """Look; whether the process runs after that."""
+        self.housekeeper.look(version)
+        return self.housekeeper.pid is not None
+
+    def end_with(self, number: int) -> None:
+        """Kill the process, and wait until it has ended."""
+        pid = self.housekeeper.pid
+        assert pid is not None
+        os.kill(pid, number)
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = World(tmp_path)
+    yield found
+    found.housekeeper.close()
+
+
+def started(world: World) -> World:
+    assert not world.runs(0)
+    assert world.runs(GROWTH)
+    return world
+
+
+class TestItStarts:
+    def test_when_the_log_has_grown(self, world: World) -> None:
+        assert not world.runs(7)
+        assert not world.runs(7 + GROWTH - 1)
+        assert world.runs(7 + GROWTH)
+
+    def test_a_while_after_a_smaller_growth(self, world: World) -> None:
+        assert not world.runs(7)
+        assert not world.runs(8)
+        world.clock.advance(SMALL_GROWTH_MS - 1)
+        assert not world.runs(8)
+        world.clock.advance(1)
+        assert world.runs(8)
+
+    def test_never_for_a_log_that_does_not_grow(self, world: World) -> None:
+        for _ in range(3):
+            assert not world.runs(7)
+            world.clock.advance(IDLE_MS)
+
+    def test_never_before_the_log_was_read(self, world: World) -> None:
+        world.housekeeper.look(None)
+        assert world.housekeeper.pid is None
+
+    def test_once(self, world: World) -> None:
+        pid = started(world).housekeeper.pid
+        assert world.runs(10 * GROWTH)
+        assert world.housekeeper.pid == pid
+
+    def test_not_after_the_service_has_ended(self, world: World) -> None:
+        assert not world.runs(0)
+        world.housekeeper.close()
+        assert not world.runs(GROWTH)
+
+
+class TestItStartsAgain:
+    def test_after_an_idle_time_when_the_log_has_grown(self, world: World, tmp_path: Path) -> None:
+        started(world)
+        assert world.runs(100)
+        (tmp_path / "idle").touch()
+        until(lambda: not world.runs(100))
+        (tmp_path / "idle").unlink()
+        assert not world.runs(100 + GROWTH - 1)
+        assert world.runs(100 + GROWTH)
+
+    def test_after_a_failure_but_not_at_once(
+        self, world: World, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        started(world).end_with(signal.SIGKILL)
+        assert not world.runs(GROWTH)
+        assert caplog.messages == ["the housekeeper ended with code -9"]
+        world.clock.advance(RESTART_MS - 1)
+        assert not world.runs(GROWTH)
+        world.clock.advance(1)
+        assert world.runs(GROWTH)
+
+    def test_when_no_process_could_be_started(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def refuse(*_: object, **__: object) -> None:
+            raise OSError("no memory is left")
+
+        assert not world.runs(0)
+        with monkeypatch.context() as patch:
+            patch.setattr(subprocess, "Popen", refuse)
+            assert not world.runs(GROWTH)
+        assert caplog.messages == ["the housekeeper could not be started: no memory is left"]
+        assert not world.runs(GROWTH)
+        world.clock.advance(RESTART_MS)
+        assert world.runs(GROWTH)
+
+
+class TestTheServiceEnds:
+    def test_the_process_ends_with_it(self, world: World) -> None:
+        pid = started(world).housekeeper.pid
+        world.housekeeper.close()
+        assert world.housekeeper.pid is None
+        assert not Path(f"/proc/{pid}").exists()
+
+    def test_a_process_that_does_not_end_is_killed(
+        self, tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(h, "CLOSE_S", 0.01)
+        (tmp_path / "program.py").write_text(DEAF)
+        pid = started(world).housekeeper.pid
+        world.housekeeper.close()
+        assert not Path(f"/proc/{pid}").exists()
+
+
+class TestTheProcessWorks:
+    @pytest.fixture
+    def pipe(self) -> Iterator["Pipe"]:
+        with Pipe() as found:
+            yield found
+
+    def test_until_the_service_has_gone(self, pipe: "Pipe") -> None:
+        assert pipe.service.waits(1, 0)
+        pipe.end()
+        assert not pipe.service.waits(1, 60)
+
+    def test_until_the_log_has_not_grown_for_long(self, pipe: "Pipe") -> None:
+        assert pipe.service.waits(1, 0)
+        pipe.clock.advance(IDLE_MS - 1)
+        assert pipe.service.waits(1, 0)
+        assert pipe.service.waits(2, 0)
+        pipe.clock.advance(IDLE_MS - 1)
+        assert pipe.service.waits(2, 0)
+        pipe.clock.advance(1)
+        assert not pipe.service.waits(2, 0)
+
+    def test_and_gives_memory_back(self, pipe: "Pipe", monkeypatch: pytest.MonkeyPatch) -> None:
+        given: list[str] = []
+        monkeypatch.setattr(h, "give_back", lambda: given.append("memory"))
+        monkeypatch.setattr(h, "give_back_code", lambda: given.append("code"))
+        assert pipe.service.waits(1, 0)
+        assert not given
+        pipe.clock.advance(GIVE_BACK_MS)
+        for _ in range(2):
+            assert pipe.service.waits(1, 0)
+        assert given == ["memory", "code"]
+
+
+class Pipe:
+    """A service at the other end of a pipe."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self._here, self._there = os.pipe()
+        self.service = Service(self.clock, self._here)
+
+    def __enter__(self) -> "Pipe":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._here)
+        if self._there >= 0:
+            self.end()
+
+    def end(self) -> None:
+        os.close(self._there)
+        self._there = -1

@@ -16,7 +16,7 @@ from sparklog.admin import AdminClient
 from sparklog.model import TopicDescription
 from tests.wire.fetching import NEWEST, Part, fetch_request, partitions_of
 from tests.wire.gateways import Client
-from tests.wire.processes import GatewayProcess, gateway_process
+from tests.wire.processes import GatewayProcess, children, gateway_process
 from tests.wire.test_list_offsets import answers, list_request
 from tests.wire.test_metadata import topics_asked
 
@@ -66,6 +66,11 @@ def _use(client: Client, topic: TopicDescription, first_ms: int, place: int) -> 
 
 
 def resident_mb(process: GatewayProcess) -> float:
-    """Megabytes that a process holds in memory."""
-    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1000
+    """Megabytes that a gateway holds in memory, and its housekeeper alone."""
+    alone = (_kilobytes(one, "smaps_rollup", "Private_") for one in children(process.pid))
+    return (_kilobytes(process.pid, "status", "VmRSS") + sum(alone)) / 1000
+
+
+def _kilobytes(pid: int, file: str, name: str) -> int:
+    lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith(name))

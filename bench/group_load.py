@@ -18,7 +18,7 @@ from sparklog.wire.versions import ApiKey
 from tests.kafka.jars import KAFKA, class_path, java
 from tests.wire.gateways import Client, frame_of
 from tests.wire.grouping import GroupMember
-from tests.wire.processes import until
+from tests.wire.processes import children, until
 from tests.wire.requests import body
 
 MINUTE = i32Timedelta.parse(timedelta(minutes=1))
@@ -164,6 +164,10 @@ def heartbeats(port: int, found: Sequence[GroupMember], seconds: float, every_s:
 
 
 def cpu_seconds(pid: int) -> float:
-    """The seconds of a processor that a process has used."""
+    """The seconds of a processor that a gateway and its housekeeper have used."""
+    return sum(_cpu_seconds(one) for one in (pid, *children(pid)))
+
+
+def _cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -31,7 +31,7 @@ CLEANS_PER_KEEP: Final = 10
 """How often a process cleans within `keep_ms` at most: each cleaning lists the entries."""
 FOLD_RETRY_MS: Final = 5_000
 EXIT_WAIT_SECONDS: Final = 5.0
-FOLD_S: Final = 5.0
+FOLD_S: Final = 10.0
 """The pause between two folds of a housekeeper: of the segments that come and go meanwhile, none
 costs a row."""
 LATE: Final = 4

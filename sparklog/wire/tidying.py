@@ -1,8 +1,8 @@
 """The housekeeper of a gateway: merges the ends of the logs that it leads, compacts, and folds.
 
-    topics    a run a second: their tails have a small bound
-    groups    __consumer_offsets: every tenth run, and in between the longest tails; its partitions
-              are compacted
+    topics    a run every other second: their tails have a small bound
+    groups    __consumer_offsets, a run a second: every tenth run merges all, those in between the
+              longest tails; its partitions are compacted
     fold      of the metadata log, on the main thread (`keep_house_for`)
 
 So a log dir has few segments even if only gateways write to it and no scheduler runs, and another
@@ -30,8 +30,10 @@ from sparklog.model import TopicDescription
 from sparklog.storage import open_files
 from sparklog.wire.instances import Instance, Instances, leader_of
 
-INTERVAL_S: Final = 1.0
-"""The pause between two runs."""
+TOPICS_S: Final = 2.0
+"""The pause between two runs for topics: each looks at every partition."""
+GROUPS_S: Final = 1.0
+"""The pause between two runs for groups: 100 slices may come in a second."""
 COMPACT_LOOKS: Final = 10
 """Every tenth run also looks for partitions to compact: 16 MiB do not come in a second."""
 GROUPS_RUNS: Final = 10
@@ -63,8 +65,8 @@ class Tidying:
 
     def start(self) -> None:
         """Begin the runs, each on a thread of its own."""
-        works = (self.tidy_topics, self.tidy_groups)
-        self._threads = [Thread(target=self._repeat, args=(work,), name="tidy") for work in works]
+        works = (self.tidy_topics, TOPICS_S), (self.tidy_groups, GROUPS_S)
+        self._threads = [Thread(target=self._repeat, args=work, name="tidy") for work in works]
         for thread in self._threads:
             thread.start()
 
@@ -74,8 +76,8 @@ class Tidying:
         for thread in self._threads:
             thread.join()
 
-    def _repeat(self, work: Callable[[], None]) -> None:
-        while not self.ending.wait(INTERVAL_S):
+    def _repeat(self, work: Callable[[], None], pause_s: float) -> None:
+        while not self.ending.wait(pause_s):
             work()
 
     def tidy_topics(self) -> None:

@@ -231,7 +231,7 @@ class TestKeeping:
         pipe: tuple[int, int],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(tidying, "INTERVAL_S", 0.001)
+        monkeypatch.setattr(tidying, "TOPICS_S", 0.001)
         monkeypatch.setattr("sparklog.metadata.housekeeping.FOLD_EVERY", 8)
         monkeypatch.setattr("sparklog.metadata.housekeeping.FOLD_S", 0.001)
         gone = Gone(*pipe, lambda: is_tidy(tmp_path / "log"))

@@ -169,5 +169,6 @@ def cpu_seconds(pid: int) -> float:
 
 
 def _cpu_seconds(pid: int) -> float:
+    """The same of one process, and of its children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")

@@ -12,14 +12,17 @@ A kill at any time loses nothing: all work of a housekeeper is made visible by c
 """
 
 import logging
+import os
 import select
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from sparklog.clock import Clock, SystemClock
+from sparklog.errors import SparklogError
+from sparklog.garbage import collect_as_a_service
 from sparklog.service_logs import set_up_logs
 from sparklog.service_memory import give_back, give_back_code, spare_memory
 
@@ -28,9 +31,11 @@ LOOK_S: Final = 1.0
 GROWTH: Final = 32
 """The process starts when the log has grown by so many entries: fewer leave little work."""
 SMALL_GROWTH_MS: Final = 60_000
-"""It also starts so long after the first of fewer entries."""
+"""With fewer entries the process starts so long after the first of them."""
 RESTART_MS: Final = 5_000
-"""The least time between a failure of the process and its next start."""
+"""The pause between a failure of the process and its next start; it doubles with each failure."""
+RESTART_MAX_MS: Final = 5 * 60_000
+"""The longest such pause. A process that has lived so long begins with RESTART_MS again."""
 IDLE_MS: Final = 15 * 60_000
 """The process ends when the log has not grown for so long. Slices are merged after ten minutes at
 the latest, by the default of `sparklog.shared.segment.max.age.ms`."""
@@ -38,6 +43,8 @@ GIVE_BACK_MS: Final = 60_000
 """How often the process gives the memory back that it does not use."""
 CLOSE_S: Final = 10.0
 """How long a service that ends waits for the process to finish its present commit."""
+ENVIRON: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system", "TOKIO_WORKER_THREADS": "1"}
+"""Variables of the process, unless they are set: it takes less memory, and wakes fewer threads."""
 log: Final = logging.getLogger("sparklog.housekeeper")
 
 
@@ -46,13 +53,14 @@ class Housekeeper:
 
     def __init__(self, command: Sequence[str], clock: Clock) -> None:
         """`command` is the module that the process runs, and its arguments."""
-        self._command = [sys.executable, "-m", *command]
+        # -P: a module in the working directory must not stand for one of the same name.
+        self._command = [sys.executable, "-P", "-m", *command]
         self._clock = clock
         self._process: subprocess.Popen[bytes] | None = None
         self._version: int | None = None
         self._grown_ms: int | None = None
-        self._not_before_ms = clock.boot_ms()
-        self._is_closed = False
+        self._started_ms = self._not_before_ms = clock.boot_ms()
+        self._pause_ms = RESTART_MS
 
     @property
     def pid(self) -> int | None:
@@ -64,19 +72,16 @@ class Housekeeper:
 
         `version` is the newest known version of the log; None if none is known.
         """
-        if version is None:
-            return
         if self._process is not None:
             if self._process.poll() is None:
                 self._version = version
                 return
             self._ended(self._process)
-        if self._is_due(version) and not self._is_closed:
+        if version is not None and self._is_due(version):
             self._start(version)
 
     def close(self) -> None:
         """End the process, after its present commit. Blocks for CLOSE_S at most."""
-        self._is_closed = True
         process, self._process = self._process, None
         if process is None:
             return
@@ -87,7 +92,10 @@ class Housekeeper:
             process.communicate()
 
     def _is_due(self, version: int) -> bool:
-        """Whether the log has grown since the process was seen last, or since the first look."""
+        """Whether the log has grown by GROWTH entries, or a SMALL_GROWTH_MS ago by fewer.
+
+        The growth counts from the last look at a running process, or from the first look of all.
+        """
         now_ms = self._clock.boot_ms()
         if self._version is None:
             self._version = version
@@ -102,9 +110,15 @@ class Housekeeper:
 
     def _start(self, version: int) -> None:
         self._version, self._grown_ms = version, None
+        self._started_ms = self._clock.boot_ms()
         try:
+            # A group of its own: Ctrl-C in a terminal ends the service, which ends the process.
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                env=ENVIRON | os.environ,
+                process_group=0,
             )
         except OSError as error:  # no process or memory is left
             log.warning("the housekeeper could not be started: %s", error)
@@ -118,18 +132,30 @@ class Housekeeper:
             self._try_again()
 
     def _try_again(self) -> None:
-        self._not_before_ms = self._clock.boot_ms() + RESTART_MS
-        self._version = -GROWTH
+        now_ms = self._clock.boot_ms()
+        if now_ms - self._started_ms >= RESTART_MAX_MS:
+            self._pause_ms = RESTART_MS
+        self._not_before_ms = now_ms + self._pause_ms
+        self._pause_ms = min(2 * self._pause_ms, RESTART_MAX_MS)
+        self._version = -GROWTH  # so that any version is due
 
 
-def begin(log_level: str) -> "Service":
-    """Set a housekeeper's process up; return the service that it works for."""
-    # A terminal and systemd send signals to all processes; the service ends this one when it ends.
+def work_for(log_level: str, work: "Callable[[Service], None]") -> None:
+    """Do the work of a housekeeper's process. Ends with SystemExit if it fails."""
+    # systemd sends SIGTERM to all processes; the service ends this one when it ends.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     spare_memory()
     set_up_logs(log_level)
-    return Service(SystemClock(), sys.stdin.fileno())
+    collect_as_a_service()
+    try:
+        work(Service(SystemClock(), sys.stdin.fileno()))
+    except SparklogError as error:
+        log.error("the housekeeper cannot go on: %s", error)
+        sys.exit(1)
+    except Exception:
+        log.exception("the housekeeper cannot go on")
+        sys.exit(1)
 
 
 class Service:

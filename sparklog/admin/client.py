@@ -8,7 +8,7 @@ the topic can be undeleted.
 """
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -66,10 +66,12 @@ class AdminClient:
         storage_options: Mapping[str, str] | None = None,
         *,
         clock: Clock | None = None,
+        after_commit: Callable[[MetadataLog], None] | None = None,
     ) -> None:
+        """`after_commit` runs after each commit instead of the housekeeping of every process."""
         self._clock: Clock = clock or SystemClock()
         self._files = open_files(os.fspath(log_dir), storage_options)
-        self._catalog = Catalog(self._files, self._clock)
+        self._catalog = Catalog(self._files, self._clock, after_commit=after_commit)
         self._groups = GroupAdmin(self._catalog)
         self._lags = Lags(self._catalog, self._groups)
         self._transactions = TransactionAdmin(self._catalog)
@@ -88,7 +90,8 @@ class AdminClient:
         InvalidPartitionsError, InvalidConfigError, TopicExistsError, LogDirError (also for a log
         dir that this client has used and that is gone).
         """
-        wanted = [self._described(topic) for topic in new_topics]
+        now_ms = self._clock.now_ms()
+        wanted = [described(topic, os.urandom(16), now_ms) for topic in new_topics]
         image = self._image_or_none()
         plan = partial(with_new, wanted=wanted)
         plan(image or Image())
@@ -129,9 +132,6 @@ class AdminClient:
                     f"log dir is made in a new or an empty directory"
                 )
         return self._catalog.image()
-
-    def _described(self, topic: NewTopic) -> TopicDescription:
-        return described(topic, os.urandom(16), self._clock.now_ms())
 
     def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics, all or none: their writers are refused, vacuum deletes the files later.

@@ -1,4 +1,4 @@
-"""Merges the tails of logs in gateways: slices of shared segments at a log's end become segments.
+"""Merges the tails of logs for gateways: slices of shared segments at a log's end become segments.
 
 A group commit leaves a slice, and a row, in every partition that it appends to. A tail is due when
 one of these is true:

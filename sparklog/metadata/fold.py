@@ -30,12 +30,13 @@ from sparklog.metadata.runs import in_order, merged
 from sparklog.metadata.touched import TouchedKeys
 
 FOLD_EVERY: Final = 256
-"""The committer of a version that is a multiple of this number folds."""
+"""Where no housekeeper folds, the committer of a version that is a multiple of this number does. A
+housekeeper folds when so many entries lie behind."""
 FOLD_AT_THE_LATEST: Final = 1024
-"""With this many entries behind the last fold, every committer folds."""
+"""A limit: with this many entries behind the last fold, every committer folds."""
 
 FOLD_AT_THE_LATEST_BYTES: Final = 4 * 1024 * 1024
-"""With this many bytes of entries behind the last fold, every committer folds."""
+"""A limit: with this many bytes of entries behind the last fold, every committer folds."""
 POINTER: Final = f"{ENTRIES}/_last_checkpoint"
 RETENTION: Final = Retention()
 
@@ -48,7 +49,7 @@ def is_due(image: Image, bytes_behind: int = 0) -> bool:
 
 
 def is_overdue(image: Image, bytes_behind: int, times: int = 1) -> bool:
-    """Whether so many times as much lies behind the last fold as there should at the latest."""
+    """Whether the entries behind the last fold reach `times` one of the two limits."""
     behind = image.version - image.fold.cover
     return behind > 1 and (
         behind >= times * FOLD_AT_THE_LATEST or bytes_behind >= times * FOLD_AT_THE_LATEST_BYTES

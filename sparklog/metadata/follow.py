@@ -93,7 +93,8 @@ class FollowedLog:
     @property
     def last_version(self) -> int | None:
         """The version that was read or committed last; None before the first."""
-        return None if self._image is None else self._image.version
+        image = self._image  # another thread may forget it meanwhile
+        return None if image is None else image.version
 
     def read_last(self) -> Image:
         """Return the image that was read last; does not look for a newer one."""

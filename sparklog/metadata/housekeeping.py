@@ -2,26 +2,27 @@
 
     keep_house           after a commit, in a thread of its own: a fold takes tens of milliseconds
                          or more, and no commit waits for it
-    keep_house_late      the same in a service that has a housekeeper: only if that does not fold
-    keep_house_for       in the housekeeper (`sparklog.housekeeper`)
+    keep_house_late      the same in a service: only if its housekeeper has not folded for long
+    keep_house_while     in a housekeeper (`sparklog.housekeeper`), which folds all the time
 
 A process that ends waits at most EXIT_WAIT_SECONDS for its fold; an interrupted fold leaves files
 that no entry names. A forked child begins without the thread; `log` gives its logs new locks. A
-failure is only logged, because no committed data depends on housekeeping; a commit after
-FOLD_RETRY_MS tries again.
+failure is only logged, because no committed data depends on housekeeping. A commit after
+FOLD_RETRY_MS, or the next look of a housekeeper, tries again.
 """
 
 import atexit
 import logging
 import os
+from collections.abc import Callable
 from threading import Lock, Thread
 from typing import Final
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
+from sparklog.errors import MissingFileError, StorageError
 from sparklog.garbage import seldom_collected
-from sparklog.housekeeper import Service
 from sparklog.metadata.clean import clean
 from sparklog.metadata.fold import FOLD_EVERY, fold, is_due, is_overdue
 from sparklog.metadata.log import MetadataLog
@@ -31,12 +32,17 @@ CLEANS_PER_KEEP: Final = 10
 """How often a process cleans within `keep_ms` at most: each cleaning lists the entries."""
 FOLD_RETRY_MS: Final = 5_000
 EXIT_WAIT_SECONDS: Final = 5.0
-FOLD_S: Final = 10.0
-"""The pause between two folds of a housekeeper: of the segments that come and go meanwhile, none
-costs a row."""
+LOOK_S: Final = 1.0
+"""How often a housekeeper looks whether a fold is due."""
+FOLD_PAUSE_MS: Final = 10_000
+"""The pause between two folds of a housekeeper. A segment that comes and goes within the pause
+costs no row."""
+SOON: Final = 2
+"""A housekeeper does not wait for the end of the pause when so many times the limits of `fold` lie
+behind."""
 LATE: Final = 4
-"""A service with a housekeeper folds when so many times as much lies behind as a committer leaves
-at the most."""
+"""A service folds itself when so many times the limits lie behind: its housekeeper does not
+work."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -79,7 +85,7 @@ def keep_house(log: MetadataLog) -> None:
 
 
 def keep_house_late(log: MetadataLog) -> None:
-    """Fold in the background if a housekeeper should have folded long ago."""
+    """Fold in the background if the housekeeper should have folded long ago."""
     if is_overdue(log.read_last(), log.bytes_behind, LATE):
         _fold_in_background(log)
 
@@ -105,17 +111,27 @@ def keep_house_now(log: MetadataLog) -> None:
         clean(log)
 
 
-def keep_house_for(service: Service, log: MetadataLog) -> None:
-    """Fold and clean in this thread as long as the service wants it.
+def keep_house_while(waits: Callable[[int, float], bool], log: MetadataLog) -> None:
+    """Fold and clean in this thread, as long as `waits` returns True.
 
-    A fold is due when FOLD_EVERY entries, or many bytes, lie behind. Raises MissingFileError,
-    CorruptMetadataError and LogDirError as `MetadataLog.image`.
+    `waits` gets the newest known version, and the seconds to rest. A fold is due FOLD_PAUSE_MS
+    after the one before if FOLD_EVERY entries lie behind. An error of the storage is only logged.
+    Raises MissingFileError, CorruptMetadataError and LogDirError as `MetadataLog.image`.
     """
-    house = _houses.setdefault(log, _House())
-    while service.waits(log.image().version, FOLD_S):
-        image = log.image()
+    house, image = _House(), log.image()
+    begun_ms = log.clock.boot_ms()
+    while waits(image.version, LOOK_S):
+        try:
+            image = log.image()
+        except MissingFileError:
+            raise
+        except StorageError as error:
+            _logger.warning("the metadata log could not be read: %s", error)
+            continue
         is_much = image.version - image.fold.cover >= FOLD_EVERY
-        if is_much or is_overdue(image, log.bytes_behind):
+        is_time = log.clock.boot_ms() - begun_ms >= FOLD_PAUSE_MS
+        if (is_much and is_time) or is_overdue(image, log.bytes_behind, SOON):
+            begun_ms = log.clock.boot_ms()
             _fold_and_clean(log, house)
 
 

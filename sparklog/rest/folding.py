@@ -2,11 +2,17 @@
 
 import sys
 
-from sparklog.housekeeper import begin
+from sparklog.housekeeper import Service, work_for
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.housekeeping import keep_house_for
+from sparklog.metadata.housekeeping import keep_house_while
 from sparklog.storage import open_files
 
+
+def keep(log_dir: str, service: Service) -> None:
+    """Keep house as long as the service wants it. Raises as `keep_house_while`."""
+    keep_house_while(service.waits, Catalog(open_files(log_dir)).log)
+
+
 if __name__ == "__main__":
-    log_dir, level = sys.argv[1:]
-    keep_house_for(begin(level), Catalog(open_files(log_dir)).log)
+    path, level = sys.argv[1:]
+    work_for(level, lambda service: keep(path, service))

@@ -62,7 +62,7 @@ class Service:
         command = [HOUSEKEEPER, settings.log_dir, settings.log_level]
         self._housekeeper = Housekeeper(command, clock)
         self.topics = FollowedTopics(catalog, clock, settings.poll_interval_ms)
-        self.admin = AdminClient(settings.log_dir, clock=clock)
+        self.admin = AdminClient(settings.log_dir, clock=clock, after_commit=keep_house_late)
         self.group_commit = GroupCommit(catalog, settings.group_limits)
         self.lags = Lags(catalog, GroupAdmin(catalog))
         self.kafka_metrics = KafkaMetrics(catalog, self.lags)
@@ -227,9 +227,10 @@ class Service:
 
     async def close(self) -> None:
         """Finish all accepted requests: all group commits are made, their requests answered."""
+        ending = asyncio.get_running_loop().run_in_executor(None, self._housekeeper.close)
         self.poll.close()
         await self.group_commit.close()
-        await asyncio.get_running_loop().run_in_executor(None, self._housekeeper.close)
+        await ending
         for pool in (self._lookups, self._bulk, self._admin, self._health):
             pool.shutdown(wait=True)
         self.topics.let_go()

@@ -3,8 +3,8 @@
 Twelve new files in four directories, on a disk that others use too: 75 ms one after another, 8 ms
 on eight threads.
 
-A thread that merges or folds does so `in_background`. Its calls have threads of their own, so no
-commit waits until the disk has synced the files of a merge.
+A thread that folds beside commits does so `in_background`. Its calls have threads of their own, so
+no commit waits until the disk has synced the files of a fold.
 """
 
 import os
@@ -65,7 +65,7 @@ def begin(work: Callable[[], None]) -> "Future[None]":
 
 @cache
 def _threads(is_background: bool) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(THREADS, "tidy-sync" if is_background else "sync")
+    return ThreadPoolExecutor(THREADS, "fold-sync" if is_background else "sync")
 
 
 @cache

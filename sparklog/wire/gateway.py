@@ -62,7 +62,7 @@ class Gateway:
         """
         self.settings = settings
         self.clock = clock
-        self.admin = AdminClient(settings.log_dir, clock=clock)
+        self.admin = AdminClient(settings.log_dir, clock=clock, after_commit=keep_house_late)
         self.admin.create_log_dir()
         files = open_files(settings.log_dir)
         self.catalog = Catalog(files, clock, after_commit=keep_house_late)
@@ -215,7 +215,6 @@ class Gateway:
             self._all_left.clear()
             await self._all_left.wait()
         await self.transaction_ends.close()
-        await loop.run_in_executor(None, self.housekeeper.close)
         for pool in (self._lookups, self._admin, self._heart, self._steps):
             await loop.run_in_executor(None, pool.shutdown)
         self.let_go()

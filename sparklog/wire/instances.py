@@ -52,10 +52,10 @@ class Instances:
         """Take note of the brokers of an image."""
         if brokers is self._brokers:
             return
-        self._brokers = brokers
         others = [one for node_id, one in brokers.items() if node_id != self.own.node_id]
         found = [self.own, *map(instance_of, others)]
         self._alive = sorted(found, key=lambda one: one.node_id)
+        self._brokers = brokers  # last: another thread may ask between the two
 
 
 def leader_of(name: str, instances: Sequence[Instance]) -> Instance:

@@ -108,12 +108,12 @@ class Server:
         self.gateway.has_stood_still()
         for connection in list(self.gateway.connections):
             connection.close_overdue()
-        self.gateway.keep_house()
         self._sweeps += 1
         if self._sweeps % LET_GO_SWEEPS == 0:
             self.gateway.let_go()
             self._giving_back = asyncio.ensure_future(self.gateway.lookup(give_back))
         self._sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._close_overdue)
+        self.gateway.keep_house()
 
     async def close(self) -> None:
         """Finish all accepted requests: commit and answer them.
@@ -125,6 +125,8 @@ class Server:
             return
         self._is_closed = True
         self._sweep.cancel()
+        loop = asyncio.get_running_loop()
+        ending = loop.run_in_executor(None, self.gateway.housekeeper.close)
         for server in self._servers:
             server.close()
         try:
@@ -132,6 +134,7 @@ class Server:
                 await self.gateway.close()
         except TimeoutError:
             self.gateway.cut_off("requests took longer than shutdown_timeout_ms")
+        await ending
         if self._side_server is not None:
             self._side_server.close()
 

@@ -3,7 +3,7 @@
     topics    a run every other second: their tails have a small bound
     groups    __consumer_offsets, a run a second: every tenth run merges all, those in between the
               longest tails; its partitions are compacted
-    fold      of the metadata log, on the main thread (`keep_house_for`)
+    fold      of the metadata log, on the main thread (`keep_house_while`)
 
 So a log dir has few segments even if only gateways write to it and no scheduler runs, and another
 instance reads a partition of __consumer_offsets quickly. A gateway runs no other job.
@@ -12,18 +12,18 @@ instance reads a partition of __consumer_offsets quickly. A gateway runs no othe
 import logging
 import sys
 from collections.abc import Callable, Iterable
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from typing import Final
 
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import SparklogError
 from sparklog.fleet import LocalFleet
 from sparklog.garbage import seldom_collected
-from sparklog.housekeeper import Service, begin
+from sparklog.housekeeper import Service, work_for
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.tail import merge_tails, merge_tails_in_turn
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.housekeeping import keep_house_for
+from sparklog.metadata.housekeeping import keep_house_while
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.metadata.log import MetadataLog
 from sparklog.model import TopicDescription
@@ -54,19 +54,17 @@ class Tidying:
         self._catalog = catalog
         self._instances = Instances(Instance(node_id, "", 0))
         self._looks = 0
-        self._counting = Lock()
-        """Held while `merged` grows: both threads merge."""
-        self.merged = 0
-        """Segments that were merged away since the start."""
-        self.compacted = 0
-        """Partitions of __consumer_offsets that were compacted since the start."""
+        self._first = catalog.log.image().fold.cover
+        """Topics that were touched after this version are opened."""
         self.ending = Event()
         """Set when the process ends. A run then stops after its present commit."""
+        works = (self.tidy_topics, TOPICS_S), (self.tidy_groups, GROUPS_S)
+        self._threads = [
+            Thread(target=self._repeat, args=work, name="tidy", daemon=True) for work in works
+        ]
 
     def start(self) -> None:
         """Begin the runs, each on a thread of its own."""
-        works = (self.tidy_topics, TOPICS_S), (self.tidy_groups, GROUPS_S)
-        self._threads = [Thread(target=self._repeat, args=work, name="tidy") for work in works]
         for thread in self._threads:
             thread.start()
 
@@ -74,81 +72,101 @@ class Tidying:
         """Stop, after the commits that have begun."""
         self.ending.set()
         for thread in self._threads:
-            thread.join()
+            if thread.ident is not None:  # None if the process has no thread left for it
+                thread.join()
 
-    def _repeat(self, work: Callable[[], None], pause_s: float) -> None:
+    def _repeat(self, work: Callable[[], object], pause_s: float) -> None:
         while not self.ending.wait(pause_s):
             work()
 
-    def tidy_topics(self) -> None:
-        """Merge the tails of topics that are due. Errors are only logged, here and below."""
-        self._work(self._merge)
+    def tidy_topics(self) -> int:
+        """Merge the tails of topics that are due; return how many segments were merged away.
 
-    def tidy_groups(self) -> None:
-        """Merge and compact the partitions of __consumer_offsets that are due."""
+        Errors are only logged, here and below.
+        """
+        return self._done(self._merge)
+
+    def tidy_groups(self) -> int:
+        """Merge and compact the partitions of __consumer_offsets that are due.
+
+        Returns how many segments were merged away.
+        """
         self._looks += 1
-        self._work(self._merge_groups)
+        count = self._done(self._merge_groups)
         if self._looks % COMPACT_LOOKS == 0:
-            self._work(self._compact)
+            self.compact_groups()
+        return count
 
-    def _work(self, work: Callable[[Image], None]) -> None:
+    def compact_groups(self) -> int:
+        """Compact partitions of __consumer_offsets that the gateway coordinates; count them."""
+        return self._done(self._compact)
+
+    def _done(self, work: Callable[[Image], int]) -> int:
         try:
             with seldom_collected():
-                work(self._image())
+                return work(self._image())
         except SparklogError as error:
             log.warning("a merge or compaction failed: %s", error)
         except Exception:  # a bug must not end the tidying
             log.exception("a merge or compaction failed")
+        return 0
 
     def _image(self) -> Image:
-        """Return the newest image, with those topics opened that were touched since its fold."""
-        metadata_log = self._catalog.log
-        image = metadata_log.image()
+        """Return the newest image, with the topics opened that were touched and are merged here."""
+        image = self._catalog.log.image()
         self._instances.saw(image.brokers)
-        led = filter(self._leads, [topic.topic_id for topic in image.names.values()])
-        found = [image.topic(topic_id) for topic_id in led]
-        touched = [one for one in found if one is not None and one.waiting and not one.is_open]
-        ids = [one.description.topic_id for one in touched]
-        return metadata_log.image(ids) if ids else image
+        touched = [
+            topic
+            for topic in image.names.values()
+            if (known := image.topic(topic.topic_id)) is not None
+            and not known.is_open
+            and known.version > self._first
+        ]
+        # Each instance compacts its own partitions of __consumer_offsets.
+        found = [one for one in touched if one.name == OFFSETS_TOPIC or self._leads(one.topic_id)]
+        return self._catalog.image(*found) if found else image
 
-    def _compact(self, image: Image) -> None:
-        """Compact partitions of __consumer_offsets that the gateway coordinates."""
+    def _compact(self, image: Image) -> int:
         topic = image.names.get(OFFSETS_TOPIC)
         opened = None if topic is None else image.topic(topic.topic_id)
+        count = 0
         if topic is None or opened is None or not opened.is_open:
-            return
+            return count
         for number, one in sorted(opened.partitions.items()):
             if self.ending.is_set():
-                return
+                break
             if self._leads(f"{OFFSETS_TOPIC}-{number}") and _dirty_bytes(one) >= DIRTY_BYTES:
-                self._compact_partition(topic, number)
+                count += self._compact_partition(topic, number)
+        return count
 
-    def _compact_partition(self, topic: TopicDescription, number: int) -> None:
+    def _compact_partition(self, topic: TopicDescription, number: int) -> bool:
         # Imported here: its kernels take more memory than all else, and few gateways need them.
         from sparklog.maintenance.compact import compact_partition
 
         outcome = compact_partition(JobContext(self._catalog, LocalFleet()), topic, number)
-        self.compacted += outcome is not None
         for problem in () if outcome is None else outcome.problems:
             log.warning("%s-%d was not compacted: %s", OFFSETS_TOPIC, number, problem)
+        return outcome is not None
 
-    def _merge(self, image: Image) -> None:
+    def _merge(self, image: Image) -> int:
         """Merge the tails of all topics that the gateway leads, without __consumer_offsets."""
         led = [one for one in image.names.values() if self._merges(one)]
         context = JobContext(self._catalog, LocalFleet())
-        self._told(merge_tails(context, image, led))
+        return self._merged(merge_tails(context, image, led))
 
-    def _merge_groups(self, image: Image) -> None:
+    def _merge_groups(self, image: Image) -> int:
         """Merge the tails of __consumer_offsets if the gateway leads it."""
-        topic = image.names.get(OFFSETS_TOPIC)
+        topic, count = image.names.get(OFFSETS_TOPIC), 0
         if topic is None or not self._leads(topic.topic_id):
-            return
+            return count
         context, is_turn = JobContext(self._catalog, LocalFleet()), self._looks % GROUPS_RUNS == 0
         for first in range(0, topic.num_partitions, GROUPS_TOGETHER):
             if self.ending.is_set():
-                return
-            image, some = self._image(), range(first, first + GROUPS_TOGETHER)
-            self._told(merge_tails_in_turn(context, image, topic, some, is_turn=is_turn))
+                break
+            image, some = self._catalog.image(), range(first, first + GROUPS_TOGETHER)
+            found = merge_tails_in_turn(context, image, topic, some, is_turn=is_turn)
+            count += self._merged(found)
+        return count
 
     def _merges(self, topic: TopicDescription) -> bool:
         return topic.name != OFFSETS_TOPIC and self._leads(topic.topic_id)
@@ -157,15 +175,16 @@ class Tidying:
         instances = self._instances
         return leader_of(name, instances.alive).node_id == instances.own.node_id
 
-    def _told(self, outcomes: Iterable[Outcome]) -> None:
-        """Count merges, and log their problems; stop between two merges when the process ends."""
+    def _merged(self, outcomes: Iterable[Outcome]) -> int:
+        """Count merged segments, and log problems; stop between two merges if the process ends."""
+        count = 0
         for outcome in outcomes:
-            with self._counting:
-                self.merged += outcome.counts["segments"]
+            count += outcome.counts["segments"]
             for problem in outcome.problems:
                 log.warning("a tail was not merged: %s", problem)
             if self.ending.is_set():
-                return
+                break
+        return count
 
 
 def _dirty_bytes(log: PartitionLog) -> int:
@@ -179,16 +198,16 @@ def _no_fold(_: MetadataLog) -> None:
 
 
 def keep(log_dir: str, node_id: int, service: Service) -> None:
-    """Keep house for a gateway, as long as it wants it. Raises as `keep_house_for`."""
+    """Keep house for a gateway, as long as it wants it. Raises as `keep_house_while`."""
     catalog = Catalog(open_files(log_dir), after_commit=_no_fold)
     tidying = Tidying(catalog, node_id)
-    tidying.start()
     try:
-        keep_house_for(service, catalog.log)
+        tidying.start()
+        keep_house_while(service.waits, catalog.log)
     finally:
         tidying.close()
 
 
 if __name__ == "__main__":
-    log_dir, node_id, level = sys.argv[1:]
-    keep(log_dir, int(node_id), begin(level))
+    path, number, level = sys.argv[1:]
+    work_for(level, lambda service: keep(path, int(number), service))

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,13 @@ class RunningGateway:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    @cached_property
+    def tidying(self) -> Tidying:
+        """The tidying of its housekeeper, to be run by a test."""
+        found = self.server.gateway
+        catalog = Catalog(open_files(found.settings.log_dir))
+        return Tidying(catalog, found.instances.own.node_id)
+
     def start(self) -> None:
         self._thread.start()
         self.run(self.server.start())
@@ -69,12 +77,6 @@ def gateway(log_dir: str | Path, **values: object) -> Iterator[RunningGateway]:
         yield running
     finally:
         running.close()
-
-
-def tidying_of(running: RunningGateway) -> Tidying:
-    """The tidying of a gateway's housekeeper, to be run by a test."""
-    found = running.server.gateway
-    return Tidying(Catalog(open_files(found.settings.log_dir)), found.instances.own.node_id)
 
 
 def certificate_in(folder: Path) -> dict[str, Path]:

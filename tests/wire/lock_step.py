@@ -32,7 +32,6 @@ from tests.naive.served import NaivePartition
 from tests.wire.doors import INSTANCES, Doors, batch
 from tests.wire.fetching import MANY, Part
 from tests.wire.fetching import VERSIONS as FETCHES
-from tests.wire.gateways import tidying_of
 from tests.wire.test_list_offsets import EARLIEST, LATEST, NEWEST_TIME
 from tests.wire.test_produce import SERVED
 
@@ -180,7 +179,7 @@ class LockStep(RuleBasedStateMachine):
         doors = [*map(self.gateway_door, range(INSTANCES))]
         doors += [self.doors.produce_by_rest, self.doors.produce_by_library]
         with ThreadPoolExecutor(len(doors) + 1) as pool:
-            merging = pool.submit(tidying_of(self.doors.instances[0].running).tidy_topics)
+            merging = pool.submit(self.doors.instances[0].running.tidying.tidy_topics)
             landed = [
                 pool.submit(door, *place, records)
                 for door, records in zip(doors, sent, strict=True)
@@ -291,7 +290,7 @@ class LockStep(RuleBasedStateMachine):
 
     @rule(number=NUMBERS)
     def tails_are_merged(self, number: int) -> None:
-        tidying_of(self.doors.instances[number].running).tidy_topics()
+        self.doors.instances[number].running.tidying.tidy_topics()
 
     @rule(number=NUMBERS)
     def an_instance_restarts(self, number: int) -> None:

@@ -1,8 +1,10 @@
 """A housekeeper runs while there is work, and as long as its service."""
 
+import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,10 +12,12 @@ import pytest
 
 from sparklog import housekeeper as h
 from sparklog.clock import ManualClock
+from sparklog.errors import LogDirError
 from sparklog.housekeeper import (
     GIVE_BACK_MS,
     GROWTH,
     IDLE_MS,
+    RESTART_MAX_MS,
     RESTART_MS,
     SMALL_GROWTH_MS,
     Housekeeper,
@@ -88,15 +92,18 @@ class TestItStarts:
         world.housekeeper.look(None)
         assert world.housekeeper.pid is None
 
+    def test_and_its_end_is_seen_when_the_log_is_gone(
+        self, world: World, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        started(world).end_with(signal.SIGKILL)
+        world.housekeeper.look(None)
+        assert world.housekeeper.pid is None
+        assert caplog.messages == ["the housekeeper ended with code -9"]
+
     def test_once(self, world: World) -> None:
         pid = started(world).housekeeper.pid
         assert world.runs(10 * GROWTH)
         assert world.housekeeper.pid == pid
-
-    def test_not_after_the_service_has_ended(self, world: World) -> None:
-        assert not world.runs(0)
-        world.housekeeper.close()
-        assert not world.runs(GROWTH)
 
 
 class TestItStartsAgain:
@@ -108,6 +115,22 @@ class TestItStartsAgain:
         (tmp_path / "idle").unlink()
         assert not world.runs(100 + GROWTH - 1)
         assert world.runs(100 + GROWTH)
+
+    def test_later_and_later_if_it_goes_on_to_fail(self, world: World) -> None:
+        started(world)
+        pauses = []
+        for _ in range(9):
+            world.end_with(signal.SIGKILL)
+            begun_ms = world.clock.boot_ms()
+            while not world.runs(GROWTH):
+                world.clock.advance(RESTART_MS)
+            pauses.append((world.clock.boot_ms() - begun_ms) // RESTART_MS)
+        assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+        world.clock.advance(RESTART_MAX_MS)
+        world.end_with(signal.SIGKILL)
+        assert not world.runs(GROWTH)
+        world.clock.advance(RESTART_MS)
+        assert world.runs(GROWTH)
 
     def test_after_a_failure_but_not_at_once(
         self, world: World, caplog: pytest.LogCaptureFixture
@@ -205,3 +228,38 @@ class Pipe:
     def end(self) -> None:
         os.close(self._there)
         self._there = -1
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(LogDirError("no log dir"), "no log dir"), (ValueError("a bug"), "a bug")]
+)
+def test_an_error_is_told_as_json(
+    error: Exception,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "program.py").write_text(f"""
+from sparklog.errors import LogDirError
+from sparklog.housekeeper import work_for
+
+def work(_):
+    raise {error!r}
+
+work_for("info", work)
+""")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    clock = ManualClock()
+    found = Housekeeper(["program"], clock)
+    found.look(0)
+    found.look(GROWTH)
+    until(lambda: has_ended(found))
+    line = json.loads(capfd.readouterr().err.splitlines()[0])
+    assert line["message"].startswith("the housekeeper cannot go on")
+    assert told in line["message"] + line.get("trace", "")
+
+
+def has_ended(housekeeper: Housekeeper) -> bool:
+    housekeeper.look(None)
+    return housekeeper.pid is None

@@ -3,8 +3,8 @@
 import os
 import signal
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -12,24 +12,33 @@ from kio.schema.errors import ErrorCode
 from sparklog import housekeeper
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
+from sparklog.coordinator.offsets_topic import claim, offsets_topic
 from sparklog.coordinator.placement import partition_of
 from sparklog.errors import StorageError
 from sparklog.housekeeper import Service
 from sparklog.maintenance import compact
-from sparklog.maintenance.job import Outcome
+from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.tail import SLICES_MAX
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.fold import fold
 from sparklog.metadata.image import PartitionLog
+from sparklog.model import TopicDescription
 from sparklog.storage import open_files
 from sparklog.testing import TemporaryLogDir
 from sparklog.wire import tidying
-from sparklog.wire.tidying import Tidying, keep
+from sparklog.wire.tidying import keep
 from tests.client_batches import client_batch
-from tests.wire.gateways import Client, RunningGateway, gateway, tidying_of
+from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.grouping import GroupMember, alone
 from tests.wire.processes import children, gateway_process, is_alive, until
 from tests.wire.test_produce import produce_request
+
+
+@pytest.fixture(autouse=True)
+def idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the processes of housekeepers from starting: only the tests tidy."""
+    monkeypatch.setattr(housekeeper, "SMALL_GROWTH_MS", 3_600_000)
+    monkeypatch.setattr(housekeeper, "GROWTH", 1_000_000)
 
 
 def produced(client: Client, count: int, topic: str = "t") -> None:
@@ -45,37 +54,33 @@ def slices_of(log_dir: Path, name: str = "t") -> int:
 def test_slices_become_a_segment(running: RunningGateway, client: Client, tmp_path: Path) -> None:
     running.server.gateway.admin.create_topics([NewTopic("t", 1)])
     produced(client, SLICES_MAX + 1)
-    tidying_of(running).tidy_topics()
+    running.tidying.tidy_topics()
     assert slices_of(tmp_path / "log") == 0
     values = TemporaryLogDir(tmp_path / "log")["t"].values()
     assert values == [str(number).encode() for number in range(SLICES_MAX + 1)]
 
 
-def test_a_topic_that_was_not_touched_since_the_fold_is_not_opened(
-    running: RunningGateway, client: Client, tmp_path: Path
+def test_a_topic_is_merged_that_was_touched_since_the_first_look(
+    running: RunningGateway, client: Client
 ) -> None:
     running.server.gateway.admin.create_topics([NewTopic("t", 1)])
     produced(client, SLICES_MAX + 1)
     fold(running.server.gateway.catalog.log)
-    own = tidying_of(running)
-    own.tidy_topics()
-    assert own.merged == 0
+    assert running.tidying.tidy_topics() == 0
     produced(client, 1)
-    own.tidy_topics()
-    assert own.merged == SLICES_MAX + 2
+    fold(running.server.gateway.catalog.log)
+    assert running.tidying.tidy_topics() == SLICES_MAX + 2
 
 
-def test_another_instance_merges_what_it_leads(tmp_path: Path) -> None:
+def test_each_instance_merges_what_it_leads(tmp_path: Path) -> None:
     with gateway(tmp_path / "log") as first, gateway(tmp_path / "log") as second:
         first.server.gateway.admin.create_topics([NewTopic(f"t{n}", 1) for n in range(6)])
         with Client(first.port) as client:
             for number in range(6):
                 produced(client, SLICES_MAX + 1, f"t{number}")
-        both = [tidying_of(one) for one in (first, second)]
-        for one in both:
-            one.tidy_topics()
-    assert sum(one.merged for one in both) == 6 * (SLICES_MAX + 1)
-    assert all(one.merged for one in both)
+        merged = [one.tidying.tidy_topics() for one in (first, second)]
+    assert sum(merged) == 6 * (SLICES_MAX + 1)
+    assert all(merged)
 
 
 @pytest.mark.parametrize("kind", [StorageError, ValueError])
@@ -89,7 +94,7 @@ def test_an_error_is_told_to_the_log(
         raise kind("the disk is gone")
 
     monkeypatch.setattr(tidying, "merge_tails", fails)
-    tidying_of(running).tidy_topics()
+    running.tidying.tidy_topics()
     assert "the disk is gone" in caplog.text
 
 
@@ -98,30 +103,25 @@ def test_a_problem_of_a_merge_is_told_to_the_log(
 ) -> None:
     found = Outcome(counts={"segments": 0}, problems=["a slice is damaged"])
     monkeypatch.setattr(tidying, "merge_tails", lambda *_: [found])
-    tidying_of(running).tidy_topics()
+    running.tidying.tidy_topics()
     assert "a tail was not merged: a slice is damaged" in caplog.text
 
 
 def test_it_stops_between_two_merges_when_the_gateway_ends(
     running: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = tidying_of(running)
-
     def merge(count: int) -> Outcome:
         if count == 2:
-            own.ending.set()
+            running.tidying.ending.set()
         return Outcome(counts={"segments": count})
 
     monkeypatch.setattr(tidying, "merge_tails", lambda *_: map(merge, (1, 2, 4)))
-    own.tidy_topics()
-    assert own.merged == 3
+    assert running.tidying.tidy_topics() == 3
 
 
 class TestGroups:
     @pytest.fixture(autouse=True)
     def always(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(housekeeper, "SMALL_GROWTH_MS", 3_600_000)  # only the tests tidy
-        monkeypatch.setattr(housekeeper, "GROWTH", 1_000_000)
         monkeypatch.setattr(tidying, "COMPACT_LOOKS", 1)
         monkeypatch.setattr(tidying, "GROUPS_RUNS", 1)
 
@@ -131,48 +131,33 @@ class TestGroups:
             yield found
 
     @pytest.fixture
-    def own(self, running: RunningGateway) -> Tidying:
-        return tidying_of(running)
-
-    @pytest.fixture
-    def commits(self, running: RunningGateway, client: Client, own: Tidying) -> GroupMember:
+    def commits(self, running: RunningGateway, client: Client) -> GroupMember:
         """A member that has committed 40 times, among them slices that became a segment."""
         running.server.gateway.admin.create_topics([NewTopic("t", 1)])
         member = alone(client)
         for offset in range(SLICES_MAX + 8):
             assert member.commit({("t", 0): offset}) == [ErrorCode.none]
-        own.tidy_groups()
+        assert running.tidying.tidy_groups() > SLICES_MAX
         return member
 
     def test_the_partitions_are_merged_in_their_turn(
-        self, own: Tidying, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
+        self, running: RunningGateway, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tidying, "GROUPS_RUNS", 2)
         for offset in range(SLICES_MAX + 8):
             assert commits.commit({("t", 0): offset}) == [ErrorCode.none]
-        merged = [own.merged]
-        for _ in range(2):
-            own.tidy_groups()
-            merged.append(own.merged)
-        assert merged[0] > SLICES_MAX
-        assert sorted({second - first > SLICES_MAX for first, second in pairwise(merged)}) == [
-            False,
-            True,
-        ]
+        merged = sorted(running.tidying.tidy_groups() for _ in range(2))
+        assert merged[0] == 0
+        assert merged[1] > SLICES_MAX
 
     def test_an_instance_compacts_its_own(
-        self,
-        running: RunningGateway,
-        own: Tidying,
-        commits: GroupMember,
-        monkeypatch: pytest.MonkeyPatch,
+        self, running: RunningGateway, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         before = offsets_log(running)
-        assert (before.cleaner_offset, own.compacted) == (0, 0)
+        assert before.cleaner_offset == 0
         monkeypatch.setattr(tidying, "DIRTY_BYTES", 1)
-        own.tidy_groups()
+        running.tidying.tidy_groups()
         log = offsets_log(running)
-        assert own.compacted == 1
         assert log.cleaner_offset > SLICES_MAX
         assert log.log_end_offset == before.log_end_offset
         assert sum(one.record_count or 0 for one in log.entries()) < 12
@@ -181,28 +166,46 @@ class TestGroups:
         read = running.server.gateway.admin.list_consumer_group_offsets("readers")
         assert [one and one.offset for one in read.values()] == [99]
 
+    def test_instances_share_the_partitions_whoever_leads_the_topic(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[int] = []
+
+        def compacted(_: JobContext, __: TopicDescription, number: int) -> None:
+            asked.append(number)
+
+        monkeypatch.setattr(tidying, "DIRTY_BYTES", 0)
+        monkeypatch.setattr(compact, "compact_partition", compacted)
+        with gateway(tmp_path / "log") as first, gateway(tmp_path / "log") as second:
+            catalog = first.server.gateway.catalog
+            topic = offsets_topic(catalog, catalog.clock, 20)
+            for number in range(20):
+                claim(catalog, topic, number)
+            counts = []
+            for one in (first, second):
+                one.tidying.compact_groups()
+                counts.append(len(asked))
+        assert sorted(asked) == list(range(20))
+        assert 0 < counts[0] < counts[1]
+
     def test_nothing_is_merged_or_compacted_when_the_gateway_ends(
-        self, own: Tidying, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
+        self, running: RunningGateway, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tidying, "DIRTY_BYTES", 1)
-        own.ending.set()
-        own.tidy_groups()
-        assert own.compacted == 0
-        own.ending.clear()
-        own.tidy_groups()
-        assert own.compacted == 1
+        running.tidying.ending.set()
+        assert (running.tidying.tidy_groups(), running.tidying.compact_groups()) == (0, 0)
+        running.tidying.ending.clear()
+        assert running.tidying.compact_groups() == 1
 
     def test_what_is_not_dirty_enough_is_left(
-        self, own: Tidying, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
+        self, running: RunningGateway, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tidying, "DIRTY_BYTES", 1)
-        for _ in range(2):
-            own.tidy_groups()
-        assert own.compacted == 1
+        assert [running.tidying.compact_groups() for _ in range(2)] == [1, 0]
 
     def test_a_problem_is_told_to_the_log(
         self,
-        own: Tidying,
+        running: RunningGateway,
         commits: GroupMember,
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
@@ -210,35 +213,44 @@ class TestGroups:
         monkeypatch.setattr(tidying, "DIRTY_BYTES", 1)
         found = Outcome(problems=["a segment is damaged"])
         monkeypatch.setattr(compact, "compact_partition", lambda *_: found)
-        own.tidy_groups()
+        running.tidying.compact_groups()
         assert "was not compacted: a segment is damaged" in caplog.text
 
 
 class TestKeeping:
     """The process's main thread, run in this process."""
 
-    @pytest.fixture
-    def pipe(self) -> Iterator[tuple[int, int]]:
-        found = os.pipe()
-        yield found
-        os.close(found[0])
-
     def test_it_merges_and_folds_until_the_gateway_is_gone(
         self,
         running: RunningGateway,
         client: Client,
         tmp_path: Path,
-        pipe: tuple[int, int],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setattr(tidying, "TOPICS_S", 0.001)
         monkeypatch.setattr("sparklog.metadata.housekeeping.FOLD_EVERY", 8)
-        monkeypatch.setattr("sparklog.metadata.housekeeping.FOLD_S", 0.001)
-        gone = Gone(*pipe, lambda: is_tidy(tmp_path / "log"))
+        monkeypatch.setattr("sparklog.metadata.housekeeping.FOLD_PAUSE_MS", 1)
+        monkeypatch.setattr("sparklog.metadata.housekeeping.LOOK_S", 0.001)
         running.server.gateway.admin.create_topics([NewTopic("t", 1)])
         produced(client, SLICES_MAX + 1)
-        keep(str(tmp_path / "log"), running.server.gateway.instances.own.node_id, gone)
+        there, here = os.pipe()
+        try:
+            gone = Gone(there, here, lambda: is_tidy(tmp_path / "log"))
+            keep(str(tmp_path / "log"), running.server.gateway.instances.own.node_id, gone)
+        finally:
+            os.close(there)
         assert is_tidy(tmp_path / "log")
+
+    def test_a_process_without_threads_ends(
+        self, running: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(_: Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Thread, "start", refuse)
+            with pytest.raises(RuntimeError, match="can't start"):
+                keep(str(tmp_path / "log"), 0, Service(SystemClock(), 0))
 
 
 class Gone(Service):
@@ -262,6 +274,10 @@ def is_tidy(log_dir: Path) -> bool:
 
 @pytest.mark.slow
 class TestTheProcess:
+    @pytest.fixture(autouse=True)
+    def idle(self) -> None:
+        """Let the processes start."""
+
     def test_it_works_beside_the_gateway_and_ends_with_it(self, tmp_path: Path) -> None:
         with gateway(tmp_path / "log") as running, Client(running.port) as client:
             found = running.server.gateway
@@ -274,15 +290,20 @@ class TestTheProcess:
         assert not is_alive(pid)
         assert len(TemporaryLogDir(tmp_path / "log")["t"].values()) == count
 
-    def test_it_ends_when_the_gateway_is_killed(self, tmp_path: Path) -> None:
+    def test_signals_do_not_end_it_but_the_end_of_the_gateway_does(self, tmp_path: Path) -> None:
         AdminClient(tmp_path / "log").create_topics([NewTopic("t", 1)])
-        with gateway_process(tmp_path / "log") as process, Client(process.port) as client:
-            produced(client, SLICES_MAX + 1)
-            until(lambda: bool(children(process.pid)))
-            [housekeepers] = children(process.pid)
-            os.kill(housekeepers, signal.SIGINT)  # as a terminal does
+        with gateway_process(tmp_path / "log") as process:
+            with Client(process.port) as client:
+                produced(client, SLICES_MAX + 1)
+                until(lambda: slices_of(tmp_path / "log") < SLICES_MAX)
+                [found] = children(process.pid)
+                for number in (signal.SIGINT, signal.SIGTERM):
+                    os.kill(found, number)
+                produced(client, SLICES_MAX + 1)
+                until(lambda: slices_of(tmp_path / "log") < SLICES_MAX)
+                assert is_alive(found)
             process.kill()
-            until(lambda: not is_alive(housekeepers))
+            until(lambda: not is_alive(found))
             process.start()
 
 

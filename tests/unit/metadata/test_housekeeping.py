@@ -5,22 +5,22 @@ import signal
 import subprocess
 import sys
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from threading import Event, Thread, current_thread
 
 import pytest
 
 from sparklog.clock import ManualClock
-from sparklog.errors import StorageError
-from sparklog.housekeeper import Service
+from sparklog.errors import MissingFileError, StorageError
 from sparklog.metadata import fold as f
 from sparklog.metadata import housekeeping as k
 from sparklog.metadata import log as metadata_log
 from sparklog.metadata.housekeeping import (
     keep_house,
-    keep_house_for,
     keep_house_late,
     keep_house_now,
+    keep_house_while,
 )
 from sparklog.metadata.log import MetadataLog
 from sparklog.storage.local import LocalFiles
@@ -173,33 +173,81 @@ class TestBesideAHousekeeper:
 
         assert world.log.image().fold.cover == before.version
 
-    def test_a_housekeeper_folds(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(k, "FOLD_EVERY", 5)
-        looks: list[tuple[int, int]] = []
-
-        class Served(Service):
-            def waits(self, version: int, seconds: float) -> bool:
-                looks.append((version, world.fresh().image().fold.cover))
-                world.produce(2)
-                return len(looks) < 5
-
-        keep_house_for(Served(world.clock, 0), world.log)
-
-        assert looks == [(1, -1), (3, -1), (6, 5), (8, 5), (11, 10)]
-
-    def test_many_bytes_are_folded_early(
+    def test_a_housekeeper_folds_now_and_then(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        monkeypatch.setattr(k, "FOLD_EVERY", 5)
+        folded_ms: dict[int, int] = {-1: world.clock.boot_ms()}
+
+        def waits(version: int, seconds: float) -> bool:
+            folded_ms.setdefault(world.fresh().image().fold.cover, world.clock.boot_ms())
+            world.produce(2)
+            world.clock.advance(round(1000 * seconds))
+            return len(folded_ms) < 4
+
+        keep_house_while(waits, world.log)
+
+        pauses = [second - first for first, second in pairwise(folded_ms.values())]
+        assert len(pauses) == 3
+        assert all(k.FOLD_PAUSE_MS <= one < k.FOLD_PAUSE_MS + 5000 for one in pauses)
+
+    def test_a_small_growth_is_left(self, world: World) -> None:
+        looks = iter(range(5))
+
+        def waits(version: int, seconds: float) -> bool:
+            world.produce(2)
+            world.clock.advance(k.FOLD_PAUSE_MS)
+            return next(looks, None) is not None
+
+        keep_house_while(waits, world.log)
+
+        assert world.fresh().image().fold.cover == -1
+
+    def test_much_is_folded_soon(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f, "FOLD_AT_THE_LATEST_BYTES", 1)
         world.produce(2)
 
-        class Served(Service):
-            def waits(self, version: int, seconds: float) -> bool:
-                return world.fresh().image().fold.cover < 0
+        def waits(version: int, seconds: float) -> bool:
+            return world.fresh().image().fold.cover < 0
 
-        keep_house_for(Served(world.clock, 0), world.log)
+        keep_house_while(waits, world.log)
 
         assert world.fresh().image().fold.cover == 3
+
+    def test_a_storage_that_fails_for_a_while_is_told_to_the_log(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def fails(*_: object) -> None:
+            raise StorageError("the network is down")
+
+        looks: list[int] = []
+
+        def waits(version: int, seconds: float) -> bool:
+            looks.append(version)
+            if len(looks) == 1:
+                monkeypatch.setattr(world.log, "image", fails)
+            else:
+                monkeypatch.undo()
+                world.produce(1)
+            return len(looks) < 3
+
+        keep_house_while(waits, world.log)
+
+        assert looks == [1, 1, 2]
+        assert caplog.messages == ["the metadata log could not be read: the network is down"]
+
+    def test_a_log_that_is_gone_ends_it(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fails(*_: object) -> None:
+            raise MissingFileError("the log is gone")
+
+        def waits(version: int, seconds: float) -> bool:
+            monkeypatch.setattr(world.log, "image", fails)
+            return True
+
+        with pytest.raises(MissingFileError, match="the log is gone"):
+            keep_house_while(waits, world.log)
 
 
 class TestTheEndOfAProcess:

@@ -140,6 +140,9 @@ class TestGroups:
         assert running.tidying.tidy_groups() > SLICES_MAX
         return member
 
+    def test_there_is_nothing_to_do_before_the_first_group(self, running: RunningGateway) -> None:
+        assert (running.tidying.tidy_groups(), running.tidying.compact_groups()) == (0, 0)
+
     def test_the_partitions_are_merged_in_their_turn(
         self, running: RunningGateway, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
     ) -> None:

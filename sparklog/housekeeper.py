@@ -74,7 +74,7 @@ class Housekeeper:
         """
         if self._process is not None:
             if self._process.poll() is None:
-                self._version = version
+                self._version = self._version if version is None else version
                 return
             self._ended(self._process)
         if version is not None and self._is_due(version):
@@ -92,7 +92,7 @@ class Housekeeper:
             process.communicate()
 
     def _is_due(self, version: int) -> bool:
-        """Whether the log has grown by GROWTH entries, or a SMALL_GROWTH_MS ago by fewer.
+        """Whether the log has grown enough: by GROWTH entries, or by fewer for SMALL_GROWTH_MS.
 
         The growth counts from the last look at a running process, or from the first look of all.
         """

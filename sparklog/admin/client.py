@@ -68,7 +68,7 @@ class AdminClient:
         clock: Clock | None = None,
         after_commit: Callable[[MetadataLog], None] | None = None,
     ) -> None:
-        """`after_commit` runs after each commit instead of the housekeeping of every process."""
+        """`after_commit` replaces the housekeeping that follows each commit."""
         self._clock: Clock = clock or SystemClock()
         self._files = open_files(os.fspath(log_dir), storage_options)
         self._catalog = Catalog(self._files, self._clock, after_commit=after_commit)

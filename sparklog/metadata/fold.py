@@ -49,7 +49,10 @@ def is_due(image: Image, bytes_behind: int = 0) -> bool:
 
 
 def is_overdue(image: Image, bytes_behind: int, times: int = 1) -> bool:
-    """Whether the entries behind the last fold reach `times` one of the two limits."""
+    """Whether the entries behind the last fold are too many, or have too many bytes.
+
+    Both limits are multiplied by `times`.
+    """
     behind = image.version - image.fold.cover
     return behind > 1 and (
         behind >= times * FOLD_AT_THE_LATEST or bytes_behind >= times * FOLD_AT_THE_LATEST_BYTES

@@ -92,6 +92,16 @@ class TestItStarts:
         world.housekeeper.look(None)
         assert world.housekeeper.pid is None
 
+    def test_and_a_log_that_is_not_known_for_a_while_counts_from_the_last_look(
+        self, world: World, tmp_path: Path
+    ) -> None:
+        started(world)
+        world.housekeeper.look(None)
+        (tmp_path / "idle").touch()
+        until(lambda: has_ended(world.housekeeper))
+        (tmp_path / "idle").unlink()
+        assert world.runs(2 * GROWTH)
+
     def test_and_its_end_is_seen_when_the_log_is_gone(
         self, world: World, caplog: pytest.LogCaptureFixture
     ) -> None:

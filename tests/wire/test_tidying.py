@@ -270,7 +270,7 @@ class Gone(Service):
 
 
 def is_tidy(log_dir: Path) -> bool:
-    """Whether a log dir is folded, and its topic has no slice."""
+    """Whether the metadata log is folded and topic t has no slices."""
     image = Catalog(open_files(str(log_dir))).log.image()
     return image.fold.cover > 0 and slices_of(log_dir) == 0
 

@@ -4,6 +4,11 @@
     ranges of files, 64 KiB or more  os.sendfile: the kernel sends its pages without a copy
     smaller ranges                   read when it is their turn, several for one call
 
+Bytes go in parts of at most WRITE_BYTES, and TCP does not join the parts (MSG_EOR). Joined, they
+become segments of up to half of the client's largest window. When its window is smaller than such a
+segment, and all before it has arrived, Linux sends the next bytes only after 200 ms. This happens
+on the loopback interface: its packets are larger than the receive buffer of a producer.
+
 The sender writes to a duplicate of the transport's descriptor, because uvloop has no sendfile.
 Under TLS it writes to the transport, which encrypts, so it must read the ranges. A range that the
 client has not taken yet waits as a range and takes no memory.
@@ -27,8 +32,9 @@ Answer = tuple[bytes, Sequence[Piece]]
 
 SENDFILE_BYTES: Final = 64 * 1024
 """A smaller range is read: one call for several pieces is faster than one each."""
-WRITE_BYTES: Final = 64 * 1024
-"""The most bytes that are read at once: so many are in memory for a client that takes nothing."""
+WRITE_BYTES: Final = 16 * 1024
+"""The most bytes of one call that are not sent by sendfile: half of a producer's receive.buffer.
+So many bytes of files are in memory for a client that takes nothing."""
 SMALL_BYTES: Final = 4096
 """A smaller answer in one piece is joined with its header, and sent with one plain call."""
 TURN_BYTES: Final = 4 * 1024 * 1024
@@ -163,8 +169,8 @@ class Sender:
     def _send_some(self, own: socket.socket) -> int:
         """Send as much of the first pieces as the socket takes; return the number of bytes."""
         first = self._pieces[0]
-        if len(self._pieces) == 1 and isinstance(first, bytes):
-            count = own.send(first)
+        if len(self._pieces) == 1 and isinstance(first, bytes) and len(first) <= WRITE_BYTES:
+            count = own.send(first, socket.MSG_EOR)
             self._sent.written_bytes += count
             return self._drop(count)
         if isinstance(first, FileRange) and (first.size >= SENDFILE_BYTES or first is self._rest):
@@ -176,7 +182,7 @@ class Sender:
             self._drop(count)
             self._rest = self._pieces[0] if count < first.size else None
             return count
-        count = own.sendmsg(self._fronts())
+        count = own.sendmsg(self._fronts(), (), socket.MSG_EOR)
         self._sent.written_bytes += count
         return self._drop(count)
 

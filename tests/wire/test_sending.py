@@ -12,7 +12,7 @@ import pytest
 from sparklog.log_reader.ranges import FileRange
 from sparklog.storage.kept_file import KeptFile
 from sparklog.testing import Record, TemporaryLogDir
-from sparklog.wire.sending import SENDFILE_BYTES, TURN_BYTES, Sender, Sent
+from sparklog.wire.sending import SENDFILE_BYTES, TURN_BYTES, WRITE_BYTES, Sender, Sent
 from tests.wire.fetching import NEWEST, Part, fetch_request, fetched, values
 from tests.wire.gateways import Client, RunningGateway
 
@@ -133,6 +133,33 @@ def test_large_pieces_of_memory_are_sent_in_parts() -> None:
         sending.sender.send((b"1", [data]))
         assert await sending.take(len(data) + 5) == answer(b"1", data)
         await sending.resumed.wait()
+
+    run(test)
+
+
+def test_tcp_does_not_join_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[int, int]] = []
+    sendmsg, send = socket.socket.sendmsg, socket.socket.send
+
+    def spied_sendmsg(own: socket.socket, pieces: list[memoryview], *others: Any) -> int:
+        calls.append((sum(map(len, pieces)), others[-1]))
+        return sendmsg(own, pieces, *others)
+
+    def spied_send(own: socket.socket, piece: bytes, flags: int = 0) -> int:
+        calls.append((len(piece), flags))
+        return send(own, piece, flags)
+
+    async def test(sending: Sending) -> None:
+        monkeypatch.setattr(socket.socket, "sendmsg", spied_sendmsg)
+        monkeypatch.setattr(socket.socket, "send", spied_send)
+        small, large, own = b"s" * 100, b"l" * (3 * WRITE_BYTES), b"o" * 5000
+        sending.sender.send((b"1", [small]), (b"2", [large]), (b"3", [own, bytearray(10)]))
+        sending.sender.send((b"4", [small]))
+        answers = answer(b"1", small), answer(b"2", large), answer(b"3", own, bytes(10))
+        expected = b"".join([*answers, answer(b"4", small)])
+        assert await sending.take(len(expected)) == expected
+        assert all(size <= WRITE_BYTES and flags == socket.MSG_EOR for size, flags in calls)
+        assert sum(size for size, _ in calls) == len(expected)
 
     run(test)
 

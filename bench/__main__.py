@@ -54,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = _parser().parse_args(arguments)
     records = asked.records or (1_000_000 if asked.quick else 10_000_000)
     rounds = asked.rounds or (1 if asked.quick else 5)
+    if asked.dir is not None:
+        asked.dir.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix="bench-", dir=asked.dir))
     _spread(directory)
     figures: list[Figure] = []

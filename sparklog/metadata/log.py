@@ -20,6 +20,7 @@ before the commit is answered, unless the log was opened with `flush=False`.
 import logging
 import os
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from threading import Lock
 from typing import Final
@@ -78,6 +79,8 @@ COMMIT_TIMEOUT_MS: Final = 120_000
 """How long a commit tries while other commits keep winning: Kafka's delivery.timeout.ms."""
 PATIENT_TRIES: Final = 8
 """How often a job plans without the turn, so that no other commit waits while it plans."""
+HELD: Final = nullcontext(enter_result=True)
+"""The turn of a commit that holds it already."""
 _logger: Final = logging.getLogger(__name__)
 
 
@@ -162,7 +165,7 @@ class MetadataLog(FollowedLog):
 
         `topics` are the ids of the topics that the plan reads. An empty edit is not committed.
         `patient` is for jobs, whose edits are large and take long to plan: up to PATIENT_TRIES
-        times they let other commits go first.
+        times they plan without the turn, and let other commits go first.
 
         Raises the errors of `plan` and `check`; LogDirError for a store that ignores the condition
         of a put (each MetadataLog probes its store once); CommitConflictError if other commits
@@ -240,7 +243,7 @@ class MetadataLog(FollowedLog):
         deadline_ms = self.clock.boot_ms() + COMMIT_TIMEOUT_MS
         tries = 0
         while batch.is_patient and tries < PATIENT_TRIES:
-            if self._try(batch):
+            if self._try(batch, self._turn.if_free()):
                 return
             tries += 1
             self.entries.pause(tries)
@@ -273,31 +276,42 @@ class MetadataLog(FollowedLog):
                 request.fail(error)
         return self.image(batch.topics)
 
-    def _try(self, batch: Batch) -> bool:
-        """Plan and put once; return whether the batch is settled."""
+    def _try(self, batch: Batch, turn: AbstractContextManager[bool] = HELD) -> bool:
+        """Plan and put once; return whether the batch is settled.
+
+        `turn` is entered for the put; if it yields False, nothing is put.
+        """
         before, looked_ms = self._open_for(batch), self._looked_ms
         # The times of entries never go back, even when a clock does.
         now_ms = max(self.clock.now_ms(), before.stamp.timestamp_ms)
         stamp = Stamp(before.version + 1, os.urandom(12).hex(), now_ms)
         planned = batch.plan(before, stamp)
         if planned.edits:
-            data = self._encoded(stamp, before, planned)
-            batch.is_in_flight = True
-            try:
-                has_landed = self._has_landed(stamp, data, looked_ms, batch.await_files)
-            except NotReadyError:
-                has_landed = False
-            batch.is_in_flight = False
-            if not has_landed:
-                return False
-            in_file = len(planned.data) if len(planned.data) > EDITS_BYTES_MAX else 0
-            self.bytes_behind += len(data) + in_file
+            with turn as may_put:
+                if not may_put or not self._puts(batch, before, stamp, planned, looked_ms):
+                    return False
         with self._reading:
             # Another thread may have read the entry, and opened topics, meanwhile: keep its image.
             if self._image is before:
                 self._image = planned.image
         batch.land(planned.image)
         return True
+
+    def _puts(
+        self, batch: Batch, before: Image, stamp: Stamp, planned: Planned, looked_ms: int
+    ) -> bool:
+        """Put the entry of a batch; return whether it has landed."""
+        data = self._encoded(stamp, before, planned)
+        batch.is_in_flight = True
+        try:
+            has_landed = self._has_landed(stamp, data, looked_ms, batch.await_files)
+        except NotReadyError:
+            has_landed = False
+        batch.is_in_flight = False
+        if has_landed:
+            in_file = len(planned.data) if len(planned.data) > EDITS_BYTES_MAX else 0
+            self.bytes_behind += len(data) + in_file
+        return has_landed
 
     def _has_landed(self, stamp: Stamp, data: bytes, looked_ms: int, ready: Ready) -> bool:
         try:

@@ -61,6 +61,21 @@ class Turn:
         finally:
             _unlock(handle.descriptor)
 
+    @contextmanager
+    def if_free(self) -> Iterator[bool]:
+        """Hold the turn while the block runs, without waiting; yields False if another has it."""
+        self.hold()
+        handle = self._handle
+        try:
+            is_free = handle is None or _is_locked(handle.descriptor)
+        except OSError:  # a file system without locks
+            handle, is_free = None, True
+        try:
+            yield is_free
+        finally:
+            if handle is not None and is_free:
+                _unlock(handle.descriptor)
+
     def hold(self) -> None:
         """Open the directory, unless it is open; if it is missing, the commit will report that."""
         # A lock belongs to the open file, so a forked process opens the directory for itself.

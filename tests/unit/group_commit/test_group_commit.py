@@ -130,7 +130,8 @@ class TestGroup:
 
         def others_first(*arguments: Any, **options: Any) -> Any:
             monkeypatch.setattr(LocalFiles, "put_new", put)
-            monkeypatch.setattr(Turn, "taken", lambda *_: nullcontext(True))  # it is the writer's
+            for name in ("taken", "if_free"):  # the turn is the writer's
+                monkeypatch.setattr(Turn, name, lambda *_: nullcontext(True))
             other = catalog(log_dir)
             other.commit(other.topic("t"), lambda _: raised(0, 7), operation="TEST")
             return put(*arguments, **options)

@@ -107,6 +107,41 @@ class TestTaken:
         assert one._handle is not before
 
 
+class TestIfFree:
+    def test_it_does_not_wait(self, folder: Path) -> None:
+        clock = ManualClock()
+        with turn(folder).taken(), Turn(LocalFiles(str(folder)), "d", clock).if_free() as had:
+            assert (had, clock.boot_ms()) == (False, 0)
+
+    def test_it_is_held_in_the_block_alone(self, folder: Path) -> None:
+        first, second = turn(folder), turn(folder)
+        with first.if_free() as had, second.if_free() as also:
+            assert (had, also) == (True, False)
+        with second.if_free() as had:
+            assert had
+
+    def test_one_that_was_refused_takes_it_from_nobody(self, folder: Path) -> None:
+        first, second, third = turn(folder), turn(folder), turn(folder)
+        with first.taken():
+            with second.if_free():
+                pass
+            with third.if_free() as had:
+                assert not had
+
+    def test_without_locks_or_a_directory_it_is_always_free(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with Turn(MemoryFiles(), "d", ManualClock()).if_free() as had:
+            assert had
+
+        def refused(_descriptor: int, _operation: int) -> None:
+            raise OSError("no locks")
+
+        monkeypatch.setattr(fcntl, "flock", refused)
+        with turn(folder).if_free() as had, turn(folder).if_free() as also:
+            assert (had, also) == (True, True)
+
+
 class TestReplaced:
     def test_is_noticed_until_it_is_forgotten(self, folder: Path) -> None:
         one = turn(folder)

@@ -29,13 +29,11 @@ from sparklog.metadata.log import (
     COMMIT_TIMEOUT_MS,
     ENTRIES,
     HINT,
-    PATIENT_TRIES,
     MetadataLog,
     Plan,
     entry_path,
 )
 from sparklog.metadata.marks import Mark, write_mark
-from sparklog.metadata.turn import PATIENCE_MS, Turn
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
@@ -423,58 +421,6 @@ class TestBatches:
             thread.join()
 
         assert sorted(got) == list(range(10, 1010, 10))
-
-
-class TestPatience:
-    """Jobs plan without the turn."""
-
-    def test_a_job_puts_nothing_while_another_has_the_turn(self, tmp_path: Path) -> None:
-        files, clock = LocalFiles(str(tmp_path)), ManualClock()
-        log, other = new_log(files, clock), MetadataLog(files, clock)
-        versions: list[int] = []
-
-        def plan(image: Image) -> Edit:
-            versions.append(image.version)
-            return producing(segment())(image)
-
-        with Turn(files, ENTRIES, clock).taken():
-            log.commit(plan, TOPIC, patient=True)
-
-        assert versions == [1] * (PATIENT_TRIES + 1)  # the holder hangs: at last it goes on
-        assert clock.boot_ms() >= PATIENCE_MS
-        assert ends(other.image(TOPIC)) == 10
-
-    def test_a_job_has_the_turn_while_it_puts(self, tmp_path: Path) -> None:
-        clock, turns = ManualClock(), list[bool]()
-
-        class Spied(LocalFiles):
-            def put_new(self, path: str, *given: Any, **named: Any) -> bool:
-                with Turn(LocalFiles(self.uri), ENTRIES, clock).if_free() as is_free:
-                    turns.append(is_free)
-                return super().put_new(path, *given, **named)
-
-        new_log(LocalFiles(str(tmp_path)), clock)
-        log = MetadataLog(Spied(str(tmp_path)), clock)
-        log.commit(producing(segment()), TOPIC, patient=True)
-
-        assert turns == [False]
-
-    def test_a_job_that_lost_often_takes_its_turn(self, tmp_path: Path) -> None:
-        files = LocalFiles(str(tmp_path))
-        log, other = new_log(files), MetadataLog(files, ManualClock())
-        turns: list[bool] = []
-
-        def plan(image: Image) -> Edit:
-            with Turn(files, ENTRIES, ManualClock()).taken() as is_free:
-                turns.append(is_free)
-            if is_free:
-                append(other)
-            return producing(segment())(image)
-
-        log.commit(plan, TOPIC, patient=True)
-
-        assert turns == [True] * PATIENT_TRIES + [False]
-        assert ends(log.image(TOPIC)) == 10 * (PATIENT_TRIES + 1)
 
 
 class TestTime:

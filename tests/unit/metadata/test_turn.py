@@ -4,11 +4,14 @@ import fcntl
 import os
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sparklog.clock import ManualClock
-from sparklog.metadata.log import ENTRIES, MetadataLog
+from sparklog.metadata.edit import Edit
+from sparklog.metadata.image import Image
+from sparklog.metadata.log import ENTRIES, PATIENT_TRIES, MetadataLog
 from sparklog.metadata.turn import LINE_PATIENCE_MS, PATIENCE_MS, STAY_MS, Turn
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
@@ -186,3 +189,55 @@ class TestCommitter:
 
         assert known == (True, 1, False)
         assert other.is_behind(topics)
+
+
+class TestPatience:
+    """Jobs plan without the turn."""
+
+    def test_a_job_puts_nothing_while_another_has_the_turn(self, tmp_path: Path) -> None:
+        files, clock = LocalFiles(str(tmp_path)), ManualClock()
+        log, other = new_log(files, clock), MetadataLog(files, clock)
+        versions: list[int] = []
+
+        def plan(image: Image) -> Edit:
+            versions.append(image.version)
+            return producing(segment())(image)
+
+        with Turn(files, ENTRIES, clock).taken():
+            log.commit(plan, [topic_id(0)], patient=True)
+
+        assert versions == [1] * (PATIENT_TRIES + 1)  # the holder hangs: at last it goes on
+        assert clock.boot_ms() >= PATIENCE_MS
+        assert other.image().version == 2
+
+    def test_a_job_has_the_turn_while_it_puts(self, tmp_path: Path) -> None:
+        clock, turns = ManualClock(), list[bool]()
+
+        class Spied(LocalFiles):
+            def put_new(self, path: str, *given: Any, **named: Any) -> bool:
+                with Turn(LocalFiles(self.uri), ENTRIES, clock).if_free() as is_free:
+                    turns.append(is_free)
+                return super().put_new(path, *given, **named)
+
+        new_log(LocalFiles(str(tmp_path)), clock)
+        log = MetadataLog(Spied(str(tmp_path)), clock)
+        log.commit(producing(segment()), [topic_id(0)], patient=True)
+
+        assert turns == [False]
+
+    def test_a_job_that_lost_often_takes_its_turn(self, tmp_path: Path) -> None:
+        files = LocalFiles(str(tmp_path))
+        log, other = new_log(files), MetadataLog(files, ManualClock())
+        turns: list[bool] = []
+
+        def plan(image: Image) -> Edit:
+            with Turn(files, ENTRIES, ManualClock()).taken() as is_free:
+                turns.append(is_free)
+            if is_free:
+                other.commit(producing(segment()), [topic_id(0)])
+            return producing(segment())(image)
+
+        log.commit(plan, [topic_id(0)], patient=True)
+
+        assert turns == [True] * PATIENT_TRIES + [False]
+        assert log.image().version == PATIENT_TRIES + 2

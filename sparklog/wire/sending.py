@@ -4,10 +4,11 @@
     ranges of files, 64 KiB or more  os.sendfile: the kernel sends its pages without a copy
     smaller ranges                   read when it is their turn, several for one call
 
-Bytes go in parts of at most WRITE_BYTES, and TCP does not join the parts (MSG_EOR). Joined, they
-become segments of up to half of the client's largest window. When its window is smaller than such a
-segment, and all before it has arrived, Linux sends the next bytes only after 200 ms. This happens
-on the loopback interface: its packets are larger than the receive buffer of a producer.
+Without TLS bytes go in parts of at most PART_BYTES, and Linux does not join the parts (MSG_EOR).
+Joined, they become segments of up to half of the client's largest window. When its window is
+smaller than such a segment, and all before it has arrived, Linux sends the next bytes only after
+200 ms. This happens on the loopback interface: its packets are larger than the receive buffer of a
+producer.
 
 The sender writes to a duplicate of the transport's descriptor, because uvloop has no sendfile.
 Under TLS it writes to the transport, which encrypts, so it must read the ranges. A range that the
@@ -19,6 +20,7 @@ import errno
 import os
 import socket
 import struct
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -32,9 +34,11 @@ Answer = tuple[bytes, Sequence[Piece]]
 
 SENDFILE_BYTES: Final = 64 * 1024
 """A smaller range is read: one call for several pieces is faster than one each."""
-WRITE_BYTES: Final = 16 * 1024
-"""The most bytes of one call that are not sent by sendfile: half of a producer's receive.buffer.
-So many bytes of files are in memory for a client that takes nothing."""
+PART_BYTES: Final = 16 * 1024
+"""The most bytes of one call without TLS or sendfile: half of a producer's receive.buffer.bytes."""
+WRITE_BYTES: Final = 64 * 1024
+"""The most bytes of one call under TLS. At most so many bytes of files are in memory for a client
+that takes nothing."""
 SMALL_BYTES: Final = 4096
 """A smaller answer in one piece is joined with its header, and sent with one plain call."""
 TURN_BYTES: Final = 4 * 1024 * 1024
@@ -45,6 +49,8 @@ BUFFERS_MAX: Final = 256
 
 _SIZE: Final = struct.Struct(">i")
 _PLAIN: Final = (bytes, bytearray)
+_APART: Final = socket.MSG_EOR if sys.platform == "linux" else 0
+"""The flag of a part that is not joined with the next one; other systems may refuse it."""
 
 
 class Sent:
@@ -145,7 +151,7 @@ class Sender:
 
     def _write_to_transport(self) -> None:
         while self._pieces and not self._is_blocked:
-            buffers = self._fronts()
+            buffers = self._fronts(WRITE_BYTES)
             self._transport.writelines(buffers)
             self._sent.written_bytes += self._drop(sum(map(len, buffers)))
 
@@ -169,8 +175,8 @@ class Sender:
     def _send_some(self, own: socket.socket) -> int:
         """Send as much of the first pieces as the socket takes; return the number of bytes."""
         first = self._pieces[0]
-        if len(self._pieces) == 1 and isinstance(first, bytes) and len(first) <= WRITE_BYTES:
-            count = own.send(first, socket.MSG_EOR)
+        if len(self._pieces) == 1 and isinstance(first, bytes) and len(first) <= PART_BYTES:
+            count = own.send(first, _APART)
             self._sent.written_bytes += count
             return self._drop(count)
         if isinstance(first, FileRange) and (first.size >= SENDFILE_BYTES or first is self._rest):
@@ -182,14 +188,13 @@ class Sender:
             self._drop(count)
             self._rest = self._pieces[0] if count < first.size else None
             return count
-        count = own.sendmsg(self._fronts(), (), socket.MSG_EOR)
+        count = own.sendmsg(self._fronts(PART_BYTES), (), _APART)
         self._sent.written_bytes += count
         return self._drop(count)
 
-    def _fronts(self) -> list[memoryview]:
-        """Return the first WRITE_BYTES as memory, up to a range that sendfile sends."""
+    def _fronts(self, room: int) -> list[memoryview]:
+        """Return the first `room` bytes as memory, up to a range that sendfile sends."""
         buffers: list[memoryview] = []
-        room = WRITE_BYTES
         for piece in self._pieces:
             is_large = isinstance(piece, FileRange) and piece.size >= SENDFILE_BYTES
             if room <= 0 or len(buffers) == BUFFERS_MAX or (is_large and buffers):

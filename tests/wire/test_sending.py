@@ -12,7 +12,7 @@ import pytest
 from sparklog.log_reader.ranges import FileRange
 from sparklog.storage.kept_file import KeptFile
 from sparklog.testing import Record, TemporaryLogDir
-from sparklog.wire.sending import SENDFILE_BYTES, TURN_BYTES, WRITE_BYTES, Sender, Sent
+from sparklog.wire.sending import PART_BYTES, SENDFILE_BYTES, TURN_BYTES, Sender, Sent
 from tests.wire.fetching import NEWEST, Part, fetch_request, fetched, values
 from tests.wire.gateways import Client, RunningGateway
 
@@ -152,13 +152,13 @@ def test_tcp_does_not_join_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(sending: Sending) -> None:
         monkeypatch.setattr(socket.socket, "sendmsg", spied_sendmsg)
         monkeypatch.setattr(socket.socket, "send", spied_send)
-        small, large, own = b"s" * 100, b"l" * (3 * WRITE_BYTES), b"o" * 5000
+        small, large, own = b"s" * 100, b"l" * (3 * PART_BYTES), b"o" * 5000
         sending.sender.send((b"1", [small]), (b"2", [large]), (b"3", [own, bytearray(10)]))
         sending.sender.send((b"4", [small]))
         answers = answer(b"1", small), answer(b"2", large), answer(b"3", own, bytes(10))
         expected = b"".join([*answers, answer(b"4", small)])
         assert await sending.take(len(expected)) == expected
-        assert all(size <= WRITE_BYTES and flags == socket.MSG_EOR for size, flags in calls)
+        assert all(size <= PART_BYTES and flags == socket.MSG_EOR for size, flags in calls)
         assert sum(size for size, _ in calls) == len(expected)
 
     run(test)

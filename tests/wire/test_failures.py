@@ -48,6 +48,29 @@ class TestAHandlerThatFails:
         assert "a bug" in caplog.text
 
 
+class TestPipelinedRequests:
+    def test_are_answered_in_their_order(
+        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        begun: list[asyncio.Future[Reply]] = []
+
+        def held(_: Call) -> asyncio.Future[Reply]:
+            begun.append(asyncio.get_running_loop().create_future())
+            return begun[-1]
+
+        async def answer(number: int, body: bytes) -> None:
+            begun[number].set_result([body])
+
+        monkeypatch.setitem(HANDLERS, ApiKey.PRODUCE, held)
+        for _ in range(2):
+            client.send(produce_request(9, "t", (0, client_batch("a"))))
+        until(lambda: len(begun) == 2)
+        running.run(answer(1, b"second"))
+        running.run(answer(0, b"first"))
+        assert client.receive_frame().endswith(b"first")
+        assert client.receive_frame().endswith(b"second")
+
+
 class TestAClientThatTakesNothing:
     def test_is_not_answered_until_it_does(self, running: RunningGateway, client: Client) -> None:
         client.ask(topics_asked(12))

@@ -40,6 +40,11 @@ REMOTE_HEADERS_BYTES: Final = 64 * 1024
 
 _HEADER = Struct(">qi4xb6xi")
 """Base offset, length, magic, last offset delta; the delta is one of magic 2."""
+_LEAST_LENGTHS: Final = {
+    layout.MAGIC_V0: layout.LEGACY_MIN_LENGTH_V0,
+    layout.MAGIC_V1: layout.LEGACY_MIN_LENGTH_V1,
+    layout.MAGIC_V2: layout.BATCH_MIN_LENGTH,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,16 +232,19 @@ class BatchRanges:
         there at or below the index entry's offset, and CorruptRecordError.
         """
         entry, position = segment.entry, floor.position
-        due = due if position else entry.file_base_offset
+        first, behind, log_bytes = entry.file_base_offset, entry.file_next_offset, entry.log_bytes
+        due = due if position else first
         origin, data = position, memoryview(b"")
-        while position < entry.log_bytes:
+        while position < log_bytes:
             if position + _HEADER.size > origin + len(data):
                 origin, data = position, read(position, self._window)
-            batch = _batch_at(data[position - origin :], position, due)
-            if not _is_in_place(batch, entry, due, floor):
+            batch = _batch_at(data, position - origin, position, due)
+            end = position + batch.size
+            is_inside = position < end <= log_bytes and first <= batch.first <= batch.last < behind
+            if not (is_inside and _is_due(batch, entry, due, floor)):
                 raise _misplaced(batch, entry, due, floor)
             yield batch
-            position, due = batch.end, batch.last + 1
+            position, due = end, batch.last + 1
 
 
 def _part(read: Reader, entry: SegmentEntry) -> Reader:
@@ -245,15 +253,11 @@ def _part(read: Reader, entry: SegmentEntry) -> Reader:
     return lambda start, length: read(first + start, min(length, size - start))
 
 
-def _batch_at(data: memoryview, position: int, due: int | None) -> _Batch:
-    """Return the batch that a header describes; its size is 0 if the bytes are no header."""
-    head = bytes(data[: _HEADER.size]).ljust(_HEADER.size, b"\0")
+def _batch_at(data: memoryview, at: int, position: int, due: int | None) -> _Batch:
+    """Return the batch whose header begins at `at` of the data; size 0 if the bytes are none."""
+    head = bytes(data[at : at + _HEADER.size]).ljust(_HEADER.size, b"\0")
     base, length, magic, delta = _HEADER.unpack(head)
-    least = {
-        layout.MAGIC_V0: layout.LEGACY_MIN_LENGTH_V0,
-        layout.MAGIC_V1: layout.LEGACY_MIN_LENGTH_V1,
-        layout.MAGIC_V2: layout.BATCH_MIN_LENGTH,
-    }.get(magic)
+    least = _LEAST_LENGTHS.get(magic)
     size = layout.LOG_OVERHEAD + length if least is not None and length >= least else 0
     if magic == layout.MAGIC_V2:
         return _Batch(position, size, base, base + delta)
@@ -263,13 +267,7 @@ def _batch_at(data: memoryview, position: int, due: int | None) -> _Batch:
     return _Batch(position, size, base if due is None else min(due, base), base)
 
 
-def _is_in_place(
-    batch: _Batch, entry: SegmentEntry, due: int | None, floor: OffsetPosition
-) -> bool:
-    if not (batch.size and batch.end <= entry.log_bytes):
-        return False
-    if not entry.file_base_offset <= batch.first <= batch.last < entry.file_next_offset:
-        return False
+def _is_due(batch: _Batch, entry: SegmentEntry, due: int | None, floor: OffsetPosition) -> bool:
     if due is None:
         return batch.first <= floor.offset
     return batch.first == due if entry.is_dense else batch.first >= due

@@ -48,12 +48,12 @@ class KeptFile:
 
     def is_at_hand(self, start: int, length: int) -> bool:
         """Whether a range seems to be in memory: every PROBE_BYTES-th byte and the last are."""
-        one = bytearray(1)
+        descriptor, one, end = self._descriptor, [bytearray(1)], start + length
         try:
-            for position in range(start, start + length, PROBE_BYTES):
-                _read_cached(self._descriptor, one, position)
-            _read_cached(self._descriptor, one, start + length - 1)
-        except BlockingIOError:
+            for position in range(start, end, PROBE_BYTES):
+                os.preadv(descriptor, one, position, _NOWAIT)
+            os.preadv(descriptor, one, end - 1, _NOWAIT)
+        except OSError:
             return False
         return True
 

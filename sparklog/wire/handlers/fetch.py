@@ -16,10 +16,15 @@ from sparklog.errors import ErrorCode, MissingFileError
 from sparklog.metadata.image import Image
 from sparklog.wire.gateway import Gateway, are_open
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.fetch_answer import TopicFetched, fetch_answer
+from sparklog.wire.handlers.fetch_bodies import (
+    FULL_FETCH,
+    TopicFetched,
+    fetch_answer,
+    read_fetch_request,
+)
 from sparklog.wire.handlers.fetch_read import FetchRequest
 
-FULL_FETCHES: Final = (0, -1)
+FULL_FETCHES: Final = (0, FULL_FETCH)
 """Session epochs of a fetch that names all its partitions (FetchMetadata)."""
 TRIES: Final = 3
 """The most reads for a fetch: if a file is gone, it is read again on a newer image."""
@@ -29,8 +34,8 @@ Topics = Sequence[TopicFetched]
 
 def fetch(call: Call) -> Reply | Awaitable[Reply]:
     """Return the answer, or wait for it."""
-    asked, gateway = call.request(), call.gateway
-    if getattr(asked, "session_epoch", -1) not in FULL_FETCHES:
+    asked, gateway = read_fetch_request(call.reader(), call.version), call.gateway
+    if asked.session_epoch not in FULL_FETCHES:
         return fetch_answer(call, (), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     request = FetchRequest(call, asked)
     read = _at_once(gateway, request)
@@ -52,7 +57,7 @@ def _at_once(gateway: Gateway, request: FetchRequest) -> tuple[Image, Topics] | 
 
 async def _when_due(call: Call, request: FetchRequest, read: tuple[Image, Topics] | None) -> Reply:
     loop, gateway = asyncio.get_running_loop(), call.gateway
-    deadline = loop.time() + request.asked.max_wait.total_seconds()
+    deadline = loop.time() + request.asked.max_wait_ms / 1000
     while True:
         image, topics = read or await _read(gateway, request)
         left_s = deadline - loop.time()

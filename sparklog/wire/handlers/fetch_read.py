@@ -1,27 +1,41 @@
 """Reads the log for a fetch, as of one image: errors, offsets, and the ranges of the batches."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
 
 from sparklog.errors import ErrorCode, MissingFileError, SparklogError
-from sparklog.log_reader.isolation import AbortedSpan, aborted_spans
-from sparklog.log_reader.ranges import Batches
+from sparklog.log_reader.isolation import aborted_spans
 from sparklog.metadata.catalog import topic_directory
-from sparklog.metadata.image import Image, PartitionLog
-from sparklog.model import READ_COMMITTED, TopicDescription
+from sparklog.metadata.image import Image, PartitionLog, Slice
+from sparklog.model import READ_COMMITTED, SegmentEntry, TopicDescription
+from sparklog.tokens import Resource, Scope
+from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call
-from sparklog.wire.handlers.fetch_answer import UNKNOWN, Fetched, TopicFetched
-from sparklog.wire.handlers.partitions import NO_EPOCH, isolation_of, log_of, readable
+from sparklog.wire.handlers.fetch_bodies import (
+    UNKNOWN,
+    FetchAsked,
+    Fetched,
+    PartAsked,
+    TopicFetched,
+)
+from sparklog.wire.handlers.partitions import NO_EPOCH, log_of, of_epoch
 from sparklog.wire.instances import Instance, leader_of
-from sparklog.wire.topic_ids import NO_UUID, with_uuid
+from sparklog.wire.topic_ids import with_uuid
 
 FETCH_MAX_BYTES: Final = 55 * 1024 * 1024
 """The broker's fetch.max.bytes."""
-IDS_FROM: Final = 13
-"""The first version that names topics by their ids (KIP-516)."""
 LEADERS_FROM: Final = 16
 """The first version whose answer names the leader with an error (KIP-951)."""
+
+
+class _Source(NamedTuple):
+    """The topic that a request names, for all its partitions."""
+
+    topic: TopicDescription
+    directory: str
+    replica: int
+    """The instance in the client's rack that it should ask instead; UNKNOWN for none."""
 
 
 class _Limits(NamedTuple):
@@ -30,46 +44,31 @@ class _Limits(NamedTuple):
     at_once: bool
 
 
-@dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """A request, as kio has it, and values derived from it."""
+    """A request, and values derived from it."""
 
-    call: Call
-    asked: Any
+    __slots__ = ("asked", "call", "isolation", "max_bytes", "min_bytes")
 
-    @property
-    def isolation(self) -> str:
-        """The isolation.level."""
-        return isolation_of(self.asked)
-
-    @property
-    def max_bytes(self) -> int:
+    def __init__(self, call: Call, asked: FetchAsked) -> None:
+        self.call = call
+        self.asked = asked
+        self.isolation = asked.isolation
+        self.max_bytes = min(max(asked.max_bytes, 0), FETCH_MAX_BYTES)
         """How many bytes of batches an answer has at most; one batch alone may be larger."""
-        asked: int = self.asked.max_bytes
-        return min(max(asked, 0), FETCH_MAX_BYTES)
-
-    @property
-    def min_bytes(self) -> int:
+        self.min_bytes = min(asked.min_bytes, self.max_bytes)
         """How many bytes of batches end the wait (KafkaApis.handleFetchRequest)."""
-        asked: int = self.asked.min_bytes
-        return min(asked, self.max_bytes)
 
     def known(self, image: Image) -> Sequence[TopicDescription]:
         """Return the topics of the request that exist."""
-        found = (self._topic(image, one) for one in self.asked.topics)
+        found = (_topic(image, one.topic) for one in self.asked.topics)
         return [topic for topic in found if topic is not None]
-
-    def _topic(self, image: Image, asked: Any) -> TopicDescription | None:
-        if self.call.version >= IDS_FROM:
-            return with_uuid(image, asked.topic_id)
-        return image.names.get(asked.topic)
 
     def marks(self, image: Image) -> Sequence[object]:
         """Return numbers of the logs: as long as they stay the same, so does the answer."""
         logs = (
-            log_of(image, self._topic(image, topic), one.partition)
+            log_of(image, _topic(image, topic.topic), one.partition)
             for topic in self.asked.topics
-            for one in topic.partitions
+            for one in topic.parts
         )
         return [
             log and (log.log_start_offset, log.end_offset(self.isolation), log.leader_epoch)
@@ -85,107 +84,117 @@ class FetchRequest:
         MissingFileError; with `is_last` the partition's answer has the error instead.
         """
         answers = []
-        left, at_least_one = self.max_bytes, True
-        for asked in self.asked.topics:
-            topic, found = self._topic(image, asked), list[Fetched]()
-            name = getattr(asked, "topic", None) if topic is None else topic.name
-            for one in asked.partitions:
+        limits = _Limits(self.max_bytes, at_least_one=True, at_once=at_once)
+        for topic, parts in self.asked.topics:
+            source, found = self._source(image, topic), list[Fetched]()
+            for asked in parts:
                 try:
-                    limits = _Limits(left, at_least_one, at_once)
-                    answer = self._partition(image, name, one, limits)
+                    answer = self._partition(image, source, asked, limits)
                 except MissingFileError as error:
                     if not is_last:
                         raise
-                    answer = Fetched(partition=one.partition, error_code=error.code)
+                    answer = Fetched(partition=asked.partition, error_code=error.code)
                 except SparklogError as error:
-                    answer = Fetched(partition=one.partition, error_code=error.code)
-                left -= answer.size
-                at_least_one = at_least_one and not answer.size
+                    answer = Fetched(partition=asked.partition, error_code=error.code)
+                if answer.size:
+                    limits = _Limits(limits.left - answer.size, False, at_once)
                 found.append(answer)
-            topic_id = getattr(asked, "topic_id", None) or NO_UUID
-            answers.append(
-                TopicFetched(getattr(asked, "topic", None), topic_id.bytes, topic, found)
-            )
+            answers.append(TopicFetched(topic, found))
         return answers
 
-    def _partition(self, image: Image, name: str | None, asked: Any, limits: _Limits) -> Fetched:
-        number, offset = asked.partition, asked.fetch_offset
-        if name is None:
-            return Fetched(partition=number, error_code=ErrorCode.UNKNOWN_TOPIC_ID)
-        epoch = getattr(asked, "current_leader_epoch", NO_EPOCH)
-        log = readable(self.call, image, name, number, epoch)
-        if isinstance(log, int):
-            return self._refused(image, name, number, log)
-        topic = image.names[name]
-        replica = self._replica_near(topic)
-        if replica != UNKNOWN:
-            return _found(log, preferred_replica=replica)
-        last_epoch = getattr(asked, "last_fetched_epoch", NO_EPOCH)
-        if last_epoch != NO_EPOCH:
-            end = log.end_of_epoch(last_epoch)
-            if end is None:
-                return Fetched(partition=number, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
-            if end.epoch < last_epoch or end.start_offset < offset:
-                return _found(log, diverging=end)
-        batches, aborted = self._batches(topic, log, asked, limits)
-        return _found(log, batches=batches, aborted=aborted)
-
-    def _refused(self, image: Image, name: str, partition: int, error_code: int) -> Fetched:
-        leader: tuple[Instance, int] | None = None
-        if error_code == ErrorCode.FENCED_LEADER_EPOCH and self.call.version >= LEADERS_FROM:
-            topic, alive = image.names[name], self.call.gateway.instances.alive
-            log = log_of(image, topic, partition)
-            told = leader_of(topic.topic_id, alive).at(self.call.session.listener.name)
-            leader = told, log.leader_epoch if log else UNKNOWN
-        return Fetched(partition=partition, error_code=error_code, leader=leader)
+    def _source(self, image: Image, asked: str | UUID) -> _Source | int:
+        """Return the topic, or the error code of all its partitions."""
+        topic = _topic(image, asked)
+        if topic is None and isinstance(asked, UUID):
+            return ErrorCode.UNKNOWN_TOPIC_ID
+        if not self.call.allows(Scope.READ, topic.name if topic else str(asked)):
+            return DENIED[Resource.TOPIC]
+        if topic is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return _Source(topic, topic_directory(topic), self._replica_near(topic))
 
     def _replica_near(self, topic: TopicDescription) -> int:
         """Return the instance in the client's rack, when this one is in another (KIP-392)."""
-        rack = getattr(self.asked, "rack_id", "")
+        rack = self.asked.rack
         if not rack or self.call.gateway.instances.own.rack == rack:
             return UNKNOWN
         near = [one for one in self.call.gateway.instances.alive if one.rack == rack]
         return leader_of(topic.topic_id, near).node_id if near else UNKNOWN
 
-    def _batches(
-        self,
-        topic: TopicDescription,
-        log: PartitionLog,
-        asked: Any,
-        limits: _Limits,
-    ) -> tuple[Sequence[Batches], Sequence[AbortedSpan] | None]:
-        start = asked.fetch_offset
-        end = max(start, log.end_offset(self.isolation))
-        max_bytes = max(min(limits.left, asked.partition_max_bytes), 0)
+    def _partition(
+        self, image: Image, source: _Source | int, asked: PartAsked, limits: _Limits
+    ) -> Fetched:
+        number = asked.partition
+        if isinstance(source, int):
+            return Fetched(partition=number, error_code=source)
+        log = of_epoch(log_of(image, source.topic, number), asked.leader_epoch)
+        if isinstance(log, int):
+            return self._refused(image, source.topic, number, log)
+        answer = Fetched(
+            partition=number,
+            high_watermark=log.log_end_offset,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            preferred_replica=source.replica,
+        )
+        if source.replica != UNKNOWN:
+            return answer
+        if asked.last_epoch != NO_EPOCH:
+            end = log.end_of_epoch(asked.last_epoch)
+            if end is None:
+                return Fetched(partition=number, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+            if end.epoch < asked.last_epoch or end.start_offset < asked.offset:
+                answer.diverging = end
+                return answer
+        self._take_batches(answer, source.directory, log, asked, limits)
+        return answer
+
+    def _refused(
+        self, image: Image, topic: TopicDescription, partition: int, error_code: int
+    ) -> Fetched:
+        leader: tuple[Instance, int] | None = None
+        if error_code == ErrorCode.FENCED_LEADER_EPOCH and self.call.version >= LEADERS_FROM:
+            alive = self.call.gateway.instances.alive
+            log = log_of(image, topic, partition)
+            told = leader_of(topic.topic_id, alive).at(self.call.session.listener.name)
+            leader = told, log.leader_epoch if log else UNKNOWN
+        return Fetched(partition=partition, error_code=error_code, leader=leader)
+
+    def _take_batches(
+        self, answer: Fetched, directory: str, log: PartitionLog, asked: PartAsked, limits: _Limits
+    ) -> None:
+        """Give the answer its batches, and the aborted transactions that they may belong to."""
+        start, is_committed = asked.offset, self.isolation == READ_COMMITTED
+        end = max(start, answer.last_stable_offset if is_committed else answer.high_watermark)
+        max_bytes = max(min(limits.left, asked.max_bytes), 0)
         slices = log.slices(start, end)
+        if is_committed:
+            answer.aborted = ()
         if start == end or not (max_bytes or limits.at_least_one):
-            return (), None if self.isolation != READ_COMMITTED else ()
-        taken = []
-
-        def noted() -> Any:
-            for one in slices:
-                taken.append(one.segment)
-                yield one
-
-        batches = self.call.gateway.ranges.find(
-            topic_directory(topic),
-            noted(),
+            return
+        taken: list[SegmentEntry] = []
+        answer.batches = self.call.gateway.ranges.find(
+            directory,
+            _noted(slices, taken) if is_committed else slices,
             max_bytes,
             at_least_one=limits.at_least_one,
             at_once=limits.at_once,
         )
-        if self.isolation != READ_COMMITTED:
-            return batches, None
-        behind = taken[-1].next_offset
-        spans = [one for one in aborted_spans(taken) if one.last >= start and one.first < behind]
-        return batches, sorted(spans, key=lambda one: (one.first, one.producer_id))
+        answer.size = sum(map(len, answer.batches))
+        if is_committed:
+            behind = taken[-1].next_offset
+            spans = [
+                one for one in aborted_spans(taken) if one.last >= start and one.first < behind
+            ]
+            answer.aborted = sorted(spans, key=lambda one: (one.first, one.producer_id))
 
 
-def _found(log: PartitionLog, **fields: Any) -> Fetched:
-    return Fetched(
-        partition=log.partition,
-        high_watermark=log.log_end_offset,
-        last_stable_offset=log.last_stable_offset,
-        log_start_offset=log.log_start_offset,
-        **fields,
-    )
+def _topic(image: Image, asked: str | UUID) -> TopicDescription | None:
+    return with_uuid(image, asked) if isinstance(asked, UUID) else image.names.get(asked)
+
+
+def _noted(slices: Iterator[Slice], segments: list[SegmentEntry]) -> Iterator[Slice]:
+    """Yield the slices, and append the segment of each."""
+    for one in slices:
+        segments.append(one.segment)
+        yield one

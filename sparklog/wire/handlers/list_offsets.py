@@ -9,7 +9,7 @@ from sparklog.log_reader import EARLIEST, LATEST, MAX_TIMESTAMP
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.model import NO_TIMESTAMP, UNKNOWN_OFFSET, TimestampOffset
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.partitions import NO_EPOCH, isolation_of, readable
+from sparklog.wire.handlers.partitions import NO_EPOCH, isolation_named, readable
 
 EARLIEST_LOCAL: Final = -4
 """Asks for the log start offset, as nothing is tiered (KIP-405)."""
@@ -40,6 +40,7 @@ async def list_offsets(call: Call) -> Reply:
     places = Counter(
         (topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
     )
+    isolation = isolation_named(getattr(request, "isolation_level", 0))
     writer = call.writer()
     if call.version >= 2:
         writer.int32(0)  # throttle time
@@ -52,7 +53,7 @@ async def list_offsets(call: Call) -> Reply:
             answer = (
                 _Answer(ErrorCode.INVALID_REQUEST)
                 if is_twice
-                else await _answer(call, image, topic.name, one, isolation_of(request))
+                else await _answer(call, image, topic.name, one, isolation)
             )
             writer.int32(one.partition_index)
             writer.int16(answer.error_code)

@@ -14,9 +14,8 @@ NO_EPOCH: Final = -1
 """The epoch of a client that knows none: it is not checked."""
 
 
-def isolation_of(request: object) -> str:
-    """Return the isolation.level of a request; versions without one read all records."""
-    level = getattr(request, "isolation_level", 0)
+def isolation_named(level: int) -> str:
+    """Return the isolation.level that a request's number means."""
     return model.READ_COMMITTED if level == 1 else model.READ_UNCOMMITTED
 
 
@@ -31,14 +30,18 @@ def log_of(image: Image, topic: TopicDescription | None, partition: int) -> Part
 def readable(
     call: Call, image: Image, name: str, partition: int, current_leader_epoch: int
 ) -> PartitionLog | int:
-    """Return a partition's log if the client may read it, else the error code.
+    """Return a partition's log if the client may read it, else the error code."""
+    if not call.allows(Scope.READ, name):
+        return DENIED[Resource.TOPIC]
+    return of_epoch(log_of(image, image.names.get(name), partition), current_leader_epoch)
+
+
+def of_epoch(log: PartitionLog | None, current_leader_epoch: int) -> PartitionLog | int:
+    """Return the log if there is one and the client knows its leader epoch, else the error code.
 
     A client with an older leader epoch must refresh its metadata. A client with a newer one has
     seen a change that this instance has not seen yet (Partition.checkCurrentLeaderEpoch).
     """
-    if not call.allows(Scope.READ, name):
-        return DENIED[Resource.TOPIC]
-    log = log_of(image, image.names.get(name), partition)
     if log is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if current_leader_epoch in (NO_EPOCH, log.leader_epoch):

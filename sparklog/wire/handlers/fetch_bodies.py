@@ -1,19 +1,31 @@
-"""The answer of Fetch: versions 4 to 18 by hand, record batches as pieces between its fields."""
+"""The bodies of Fetch, versions 4 to 18, read and written by hand.
 
+A consumer sends a fetch for every few MiB, and its processor's caches hold other data by then: each
+Python call counts. Record batches are pieces between the fields of the answer.
+"""
+
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import cache
+from typing import Final, NamedTuple
+from uuid import UUID
 
 from sparklog.errors import ErrorCode
 from sparklog.log_reader.isolation import AbortedSpan
 from sparklog.log_reader.ranges import Batches
 from sparklog.metadata.edit import EpochStart
-from sparklog.model import TopicDescription
 from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.partitions import NO_EPOCH, isolation_named
 from sparklog.wire.instances import Instance
+from sparklog.wire.reading import Reader
 from sparklog.wire.sending import Piece
 from sparklog.wire.writing import Writer
 
+BY_ID_SINCE: Final = 13
+"""The first version that names topics by their ids (KIP-516)."""
+FULL_FETCH: Final = -1
+"""The session epoch of a fetch that names all its partitions (FetchMetadata.FINAL_EPOCH)."""
 NO_SESSION: Final = 0
 UNKNOWN: Final = -1
 """An offset, epoch or replica that the answer does not name."""
@@ -21,11 +33,98 @@ _DIVERGING_EPOCH: Final = 0
 _CURRENT_LEADER: Final = 1
 _NODE_ENDPOINTS: Final = 0
 """Tags."""
+_NUMBERS: Final = struct.Struct(">ihqq")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class PartAsked(NamedTuple):
+    """One partition of a request; an epoch that its version does not have is NO_EPOCH."""
+
+    partition: int
+    leader_epoch: int
+    offset: int
+    last_epoch: int
+    max_bytes: int
+
+
+class TopicAsked(NamedTuple):
+    """One topic of a request, by name or by id, and its partitions in their order."""
+
+    topic: str | UUID
+    parts: Sequence[PartAsked]
+
+
+class FetchAsked(NamedTuple):
+    """A request, without the partitions that a session forgets: there are no sessions."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation: str
+    session_epoch: int
+    topics: Sequence[TopicAsked]
+    rack: str
+
+
+def read_fetch_request(reader: Reader, version: int) -> FetchAsked:
+    """Return a request. Raises InvalidRequestError."""
+    head, part = _layouts(version)
+    max_wait_ms, min_bytes, max_bytes, level, *epoch = reader.numbers(head)
+    topics: list[TopicAsked] = []
+    for _ in range(reader.array(least_bytes=2)):
+        topic = reader.uuid() if version >= BY_ID_SINCE else reader.string()
+        parts: list[PartAsked] = []
+        for _ in range(reader.array(least_bytes=part.size)):
+            numbers = reader.numbers(part)
+            if version < 12:
+                first, *epochs, offset, most = numbers
+                numbers = first, epochs[0] if epochs else NO_EPOCH, offset, NO_EPOCH, most
+            parts.append(PartAsked._make(numbers))
+            reader.tags()
+        topics.append(TopicAsked(topic, parts))
+        reader.tags()
+    if version >= 7:
+        _skip_forgotten(reader, version)
+    rack = reader.string() if version >= 11 else ""
+    reader.tags()
+    return FetchAsked(
+        max_wait_ms,
+        min_bytes,
+        max_bytes,
+        isolation_named(level),
+        epoch[0] if epoch else FULL_FETCH,
+        topics,
+        rack,
+    )
+
+
+@cache
+def _layouts(version: int) -> tuple[struct.Struct, struct.Struct]:
+    """Return the fixed fields of a request, and those of a partition; `x` are bytes not needed."""
+    replica, session = "4x" * (version < 15), "4xi" * (version >= 7)
+    epoch, last_epoch = "i" * (version >= 9), "i" * (version >= 12)
+    log_start = "8x" * (version >= 5)
+    return (
+        struct.Struct(f">{replica}iiib{session}"),
+        struct.Struct(f">i{epoch}q{last_epoch}{log_start}i"),
+    )
+
+
+def _skip_forgotten(reader: Reader, version: int) -> None:
+    for _ in range(reader.array(least_bytes=2)):
+        if version >= BY_ID_SINCE:
+            reader.uuid()
+        else:
+            reader.string()
+        reader.numbers(struct.Struct(f"{4 * reader.array(least_bytes=4)}x"))
+        reader.tags()
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
 class Fetched:
-    """The answer for one partition. `aborted` is None for read_uncommitted."""
+    """The answer for one partition.
+
+    `aborted` is None for read_uncommitted; `size` is how many bytes `batches` have.
+    """
 
     partition: int
     error_code: int = ErrorCode.NONE
@@ -38,11 +137,7 @@ class Fetched:
     leader: tuple[Instance, int] | None = None
     """The leader and its epoch, for a client whose epoch is behind (KIP-951)."""
     batches: Sequence[Batches] = ()
-
-    @property
-    def size(self) -> int:
-        """Bytes of record batches."""
-        return sum(map(len, self.batches))
+    size: int = 0
 
     @property
     def is_urgent(self) -> bool:
@@ -50,13 +145,10 @@ class Fetched:
         return bool(self.error_code or self.diverging or self.preferred_replica != UNKNOWN)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicFetched:
+class TopicFetched(NamedTuple):
     """The answers for one topic, by the name or id that the request used."""
 
-    name: str | None
-    topic_id: bytes
-    topic: TopicDescription | None
+    topic: str | UUID
     partitions: Sequence[Fetched]
 
 
@@ -71,10 +163,10 @@ def fetch_answer(
         writer.int32(NO_SESSION)
     writer.array(len(topics))
     for topic in topics:
-        if version >= 13:
-            writer.raw(topic.topic_id)
+        if isinstance(topic.topic, UUID):
+            writer.raw(topic.topic.bytes)
         else:
-            writer.string(topic.name)
+            writer.string(topic.topic)
         writer.array(len(topic.partitions))
         for one in topic.partitions:
             _write_partition(writer, one, version)
@@ -94,10 +186,8 @@ def fetch_answer(
 
 def _write_partition(writer: Writer, one: Fetched, version: int) -> None:
     """Write the fields up to the size of the record batches."""
-    writer.int32(one.partition)
-    writer.int16(one.error_code)
-    writer.int64(one.high_watermark)
-    writer.int64(one.last_stable_offset)
+    numbers = one.partition, one.error_code, one.high_watermark, one.last_stable_offset
+    writer.raw(_NUMBERS.pack(*numbers))
     if version >= 5:
         writer.int64(one.log_start_offset)
     writer.array(-1 if one.aborted is None else len(one.aborted))

@@ -13,6 +13,8 @@ from sparklog.wire.settings import Listener, Settings
 
 SSL: Final = "SSL"
 PLAINTEXT: Final = "PLAINTEXT"
+SYSTEMS_BUFFER: Final = -1
+"""Selectable.USE_DEFAULT_BUFFER_SIZE."""
 
 
 class Bound(NamedTuple):
@@ -42,6 +44,9 @@ def bind(settings: Settings) -> list[Bound]:
             found.append(_bound(settings, text, told, names))
         if settings.bootstrap is not None:
             found.append(_shared(settings, settings.bootstrap, found[0].listener))
+        if (send_bytes := settings.socket_send_buffer_bytes) != SYSTEMS_BUFFER:
+            for one in found:  # connections inherit it
+                one.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
     except BaseException:
         for one in found:
             one.socket.close()

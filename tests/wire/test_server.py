@@ -39,6 +39,14 @@ def settings(**values: object) -> Settings:
     return Settings.model_validate({"log_dir": "log", **values})
 
 
+def send_buffer_of_a_connection(running: RunningGateway) -> int:
+    with Client(running.port) as client:
+        client.ask(request(ApiKey.API_VERSIONS, 0))
+        [connection] = running.server.gateway.connections
+        own: socket.socket = connection._transport.get_extra_info("socket")
+        return own.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+
+
 class TestListeners:
     @pytest.mark.parametrize(
         ("values", "told"),
@@ -65,6 +73,15 @@ class TestListeners:
         for one in found:
             one.socket.close()
         assert [one.listener.name for one in found] == ["PLAINTEXT", "PLAINTEXT-2"]
+
+    def test_connections_have_kafkas_send_buffer(self, running: RunningGateway) -> None:
+        assert send_buffer_of_a_connection(running) == 2 * 102_400  # Linux doubles it
+
+    def test_connections_may_have_the_systems_send_buffer(self, tmp_path: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as plain:
+            systems = plain.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        with gateway(tmp_path / "log", socket_send_buffer_bytes=-1) as running:
+            assert send_buffer_of_a_connection(running) >= systems
 
     def test_several_gateways_share_a_bootstrap_address(self, tmp_path: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:

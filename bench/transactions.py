@@ -4,6 +4,7 @@ A transaction has 10 records of 100 bytes over 4 partitions; broker and gateway 
 turns. The broker does not sync what it acknowledges, the gateway does.
 """
 
+import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,6 +54,7 @@ def _written(places: Places, producers: int, settings: Settings) -> list[Figure]
     found: dict[str, list[list[float]]] = {place: [] for place in places}
     for _ in range(settings.rounds):
         for place, address in places.items():
+            os.sync()  # the broker leaves its writes to the system
             told = asked("write", address, "bench", producers, each, RECORDS)
             found[place].append(told)
     group = f"Transactions of {RECORDS} records over {PARTITIONS} partitions, {producers} producer"

@@ -42,7 +42,10 @@ JOIN_BYTES_MAX: Final = 128 * 1024
 ROUND_GROUPS: Final = 256
 """The most groups in one shared segment. Twice their bytes may be in memory: 64 MiB."""
 ROWS_MAX: Final = 256
-"""The most rows at the end of a log that are read."""
+"""The most rows at the end of a log that are read, if not all of them are slices."""
+LONG_ROWS_MAX: Final = 1024
+"""The most rows that are read if they are: slices that a merge leaves behind come to lie between
+segments, and a later merge copies these segments with them."""
 GROWTH: Final = 8
 """A merge with older segments must make a segment at least this many times as large as each. So the
 bytes of a fast producer are copied two or three times while it produces, not ten times."""
@@ -51,8 +54,6 @@ STEP_SLICES: Final = 128
 until it has landed."""
 LONG_SLICES_MAX: Final = 256
 """If tails are merged in turn, a tail with more slices does not wait for its turn."""
-LONG_ROWS_MAX: Final = 1024
-"""The most rows at the end of a log that are read if tails are merged in turn."""
 TOGETHER_BYTES_MAX: Final = 8 * 1024 * 1024
 """The most bytes of slices that are read together. Up to twice these bytes are in memory until the
 slices are merged."""
@@ -67,9 +68,7 @@ def merge_tails(
     process changes meanwhile is left to the next call.
     """
     now_ms = context.clock.now_ms()
-    found = (
-        _tail_of(topic, log, now_ms, ROWS_MAX) for topic in topics for log in _logs(image, topic)
-    )
+    found = (_tail_of(topic, log, now_ms) for topic in topics for log in _logs(image, topic))
     joins, others = _divided(tail for tail in found if tail is not None)
     for at in range(0, len(joins), ROUND_GROUPS):
         outcome, refused = merge_slices(context, joins[at : at + ROUND_GROUPS])
@@ -154,12 +153,12 @@ class _Tail:
         return None
 
 
-def _tail_of(
-    topic: TopicDescription, log: PartitionLog, now_ms: int, rows_max: int
-) -> _Tail | None:
+def _tail_of(topic: TopicDescription, log: PartitionLog, now_ms: int) -> _Tail | None:
     """Return the end of a log; None if it has no slices."""
-    if not log.live.count_slices(rows_max):
+    count = log.live.count_slices(ROWS_MAX)
+    if not count:
         return None
+    rows_max = LONG_ROWS_MAX if count == ROWS_MAX else ROWS_MAX
     config = TopicConfig.parse(topic.configs)
     slices = [entry for entry in log.live.last(rows_max) if entry.is_shared]
     return _Tail(topic, config, log, rows_max, slices, now_ms - config.shared_segment_max_age_ms)
@@ -205,7 +204,7 @@ def merge_tails_in_turn(
     logs = [log for log in _logs(image, topic) if log.partition in numbers]
     for log in sorted(logs, key=lambda log: log.partition):
         if is_turn or log.live.count_slices(LONG_ROWS_MAX) > LONG_SLICES_MAX:
-            tail = _tail_of(topic, log, now_ms, LONG_ROWS_MAX)
+            tail = _tail_of(topic, log, now_ms)
             groups = tail.groups() if tail is not None and tail.is_due else []
             if groups:
                 due.append(groups)

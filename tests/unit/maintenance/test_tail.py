@@ -138,6 +138,16 @@ def test_a_commit_merges_a_few_slices(
     assert [one.counts["into"] for one in log.merge()] == [2 // commits] * commits
 
 
+def test_no_slice_of_a_fast_producer_stays_behind(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tail, "ROWS_MAX", SLICES_MAX + 1)
+    before = log.produce(2 * SLICES_MAX).topic.values()
+    [outcome] = log.merge()
+    assert (outcome.counts["segments"], outcome.counts["into"]) == (2 * SLICES_MAX, 1)
+    assert log.topic.values() == before
+
+
 def test_a_tail_is_merged_in_its_turn(log: Log) -> None:
     before = log.produce(SLICES_MAX + 1).topic.values()
     assert log.merge_in_turn(is_turn=False) == []

@@ -125,8 +125,9 @@ def _consumers(places: Mapping[str, str], log_dir: Path, settings: Settings) -> 
     yield from _in_turns(f"{name}, fresh tail", "records/s", rounds, measures, bars)
     context = JobContext(Catalog(open_files(str(log_dir))), LocalFleet())
     for step in merge_segments(context, [TOPIC], {"seal": True}):
-        if conflicts := step.execute().counts["conflicts"]:
-            raise RuntimeError(f"{conflicts} segments were merged by the gateway meanwhile")
+        outcome = step.execute()
+        if outcome.problems or outcome.counts["conflicts"]:
+            raise RuntimeError(f"not all segments are sealed: {outcome}")
     bars = None, Bar(least=1.0)
     yield from _in_turns(f"{name}, sealed segments", "records/s", rounds, measures, bars)
 

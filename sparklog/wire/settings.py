@@ -102,8 +102,8 @@ class Settings(BaseSettings):
     transactional_id_expiration_ms: Positive = 7 * 24 * 3600 * 1000
     """How long an unused transactional id is kept (transactional.id.expiration.ms)."""
 
-    socket_send_buffer_bytes: Annotated[int, Field(ge=-1)] = 100 * 1024
-    """The SO_SNDBUF of each connection, -1 is the system's default (socket.send.buffer.bytes)."""
+    socket_send_buffer_bytes: Annotated[int, Field(ge=-1, le=INT_MAX)] = 100 * 1024
+    """The SO_SNDBUF of each connection; -1: the system's default (socket.send.buffer.bytes)."""
     socket_request_max_bytes: Positive = 100 * MIB
     """The most bytes of one request; a larger one closes the connection
     (socket.request.max.bytes).

@@ -242,6 +242,14 @@ class TestCommitted:
         [found] = fetched(client, topic, Part(offset=3), committed=True)
         assert (values(found), errors([found])) == ([], [0])
 
+    def test_nothing_is_read_in_a_gap_before_it(
+        self, running: RunningGateway, client: Client, topic: TopicDescription
+    ) -> None:
+        image = running.server.gateway.catalog.topic_image(topic)
+        edit(running, topic, remove=[image.partition(0).entries()[1].key])
+        [found] = fetched(client, topic, Part(offset=1), committed=True)
+        assert (values(found), errors([found]), found.aborted_transactions) == ([], [0], ())
+
     def test_aborted_transactions_are_told_and_not_left_out(
         self, running: RunningGateway, client: Client, topic: TopicDescription
     ) -> None:

@@ -136,7 +136,13 @@ class TestRequest:
         with pytest.raises(InvalidRequestError):
             read(version, body[: data.draw(st.integers(0, len(body) - 1))])
 
-    @given(VERSIONS, st.binary(max_size=80))
-    def test_is_read_or_refused_whatever_it_is(self, version: int, body: bytes) -> None:
+    @given(VERSIONS, ASKED, TOPICS, st.data())
+    def test_is_read_or_refused_whatever_it_is(
+        self, version: int, asked: FetchAsked, topics: Topics, data: st.DataObject
+    ) -> None:
+        body = bytearray(by_kio(version, asked, topics))
+        for _ in range(3):
+            at = data.draw(st.integers(0, len(body) - 1))
+            body[at] = data.draw(st.integers(0, 255))
         with contextlib.suppress(InvalidRequestError):
-            read(version, body)
+            read(version, bytes(body))

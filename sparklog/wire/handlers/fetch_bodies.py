@@ -1,6 +1,6 @@
 """The bodies of Fetch, versions 4 to 18, read and written by hand.
 
-A consumer sends a fetch for every few MiB, and its processor's caches hold other data by then: each
+A consumer sends a fetch for every few MiB, and the processor's caches hold other data by then: each
 Python call counts. Record batches are pieces between the fields of the answer.
 """
 
@@ -99,7 +99,10 @@ def read_fetch_request(reader: Reader, version: int) -> FetchAsked:
 
 @cache
 def _layouts(version: int) -> tuple[struct.Struct, struct.Struct]:
-    """Return the fixed fields of a request, and those of a partition; `x` are bytes not needed."""
+    """Return the layouts of a request's fixed fields and of a partition's.
+
+    `x` is a byte that is not needed.
+    """
     replica, session = "4x" * (version < 15), "4xi" * (version >= 7)
     epoch, last_epoch = "i" * (version >= 9), "i" * (version >= 12)
     log_start = "8x" * (version >= 5)

@@ -181,7 +181,7 @@ class FetchRequest:
             at_once=limits.at_once,
         )
         answer.size = sum(map(len, answer.batches))
-        if is_committed:
+        if taken:  # none in a gap that compaction left
             behind = taken[-1].next_offset
             spans = [
                 one for one in aborted_spans(taken) if one.last >= start and one.first < behind

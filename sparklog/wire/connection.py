@@ -54,7 +54,7 @@ class _Slot:
         self.work = self._make = None
         if isinstance(reply, Later):
             self.work, self._make = reply.done, reply.reply
-        elif not isinstance(reply, list) and isinstance(reply, Awaitable):
+        elif isinstance(reply, Awaitable):
             self.work = asyncio.ensure_future(reply)
         else:
             self._reply = reply
@@ -248,7 +248,7 @@ class Connection(asyncio.BufferedProtocol):
             while self._slots and self._slots[0].is_due:
                 slot = self._slots[0]
                 reply = slot.answer()
-                if not isinstance(reply, list) and isinstance(reply, Awaitable):
+                if isinstance(reply, Awaitable):
                     self._take(slot, reply)
                 else:
                     answers += self._taken(self._slots.popleft(), reply)

@@ -6,6 +6,7 @@ there, and not only when somebody has read behind it. Aborted records and marker
 reader meets no offsets but those of the final log, and of these every one.
 """
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -82,6 +83,20 @@ class History:
     def told(self) -> dict[str, str]:
         """The outcome that a transaction's producer was told."""
         return {event.txn: event.outcome for event in self.of(Ended)}
+
+    @cached_property
+    def _asked(self) -> dict[str, int]:
+        """The time at which each transaction's end was asked for."""
+        return {event.txn: event.asked for event in self.of(Asked)}
+
+    @cached_property
+    def _ended(self) -> dict[str, int]:
+        """The time at which each transaction's producer was told its end."""
+        return {event.txn: event.ended for event in self.of(Ended)}
+
+    def outlived(self, one: str, other: str) -> bool:
+        """Whether a transaction may have been open when another one's end was asked for."""
+        return one != other and self._ended.get(one, math.inf) > self._asked.get(other, math.inf)
 
     @cached_property
     def final(self) -> dict[str, dict[str, Pairs]]:
@@ -257,20 +272,32 @@ def _followed(history: History) -> Iterator[Found]:
                 met[key] += pairs
             if poll.isolation == COMMITTED:
                 for key in poll.ends:
-                    yield from _cut(reader, key, met[key], final.get(key, ()))
+                    yield from _cut(history, reader, key, met[key])
         for key, found in met.items():
             yield from _in_order(f"{reader}, {key}", found, final.get(key, ()), is_first=True)
 
 
-def _cut(reader: str, key: str, met: Sequence[tuple[int, str]], final: Pairs) -> Iterator[Found]:
-    """Find a transaction that a reader at the end of a partition has seen in part there."""
+def _cut(
+    history: History, reader: str, key: str, met: Sequence[tuple[int, str]]
+) -> Iterator[Found]:
+    """Find a transaction that a reader at the end of a partition has seen in part there.
+
+    The end is the last stable offset: an open transaction hides all records behind its first one.
+    So a record is not missed if another transaction, which may have been open, has one before it.
+    """
     if not met:
         return
     last = met[-1][0]
-    before = {_txn(value) for offset, value in met}
-    late = sorted(value for offset, value in final if offset > last and _txn(value) in before)
-    if late:
-        yield Found(Anomaly.TORN, f"{reader} at the end of {key} ({last}) lacks {late[:4]}")
+    before = {_txn(value) for _, value in met}
+    behind = [one for one in history.final[UNCOMMITTED].get(key, ()) if one[0] > last]
+    missed = []
+    for offset, value in history.final[COMMITTED].get(key, ()):
+        txn = _txn(value)
+        hiding = (history.outlived(_txn(other), txn) for place, other in behind if place < offset)
+        if offset > last and txn in before and not any(hiding):
+            missed.append(value)
+    if missed:
+        yield Found(Anomaly.TORN, f"{reader} at the end of {key} ({last}) lacks {missed[:4]}")
 
 
 def _txn(value: str) -> str:

@@ -79,6 +79,18 @@ def spoilt(*changes: tuple[Event, Event | None]) -> set[Anomaly]:
     return found(event for event in events if event is not None)
 
 
+def straddled(*between: Event) -> list[Event]:
+    """A reader has met one record of "cut" in A, and not the other, with `between`'s in between."""
+    cut = txn("cut", (A, 6), (A, 8), at=60)
+    more: Pairs = ((6, "cut/0"), (8, "cut/1"))
+    log = final(COMMITTED, IN_A + more, IN_B)
+    dirty = final(UNCOMMITTED, (*ALL_A, more[0], (7, "open/0"), more[1]), ALL_B)
+    late = replace(poll("r", 64, a=more[:1]), ends=(A,))
+    rest = poll("r", 90, a=more[1:])
+    changed = {id(END): log, id(WHOLE): dirty}
+    return [*(changed.get(id(event), event) for event in SOUND), *cut, *between, late, rest]
+
+
 class TestSound:
     def test_has_no_anomaly(self) -> None:
         assert found(SOUND) == set()
@@ -92,6 +104,9 @@ class TestSound:
 
     def test_is_an_open_transaction_with_money_on_its_way(self) -> None:
         assert found((*SOUND, Audited(8, False, -5))) == set()
+
+    def test_is_a_reader_that_an_open_transaction_keeps_from_the_rest_of_another(self) -> None:
+        assert found(straddled(*txn("open", (A, 7), at=65)[:2])) == set()
 
     def test_is_a_group_whose_partitions_moved_between_two_polls(self) -> None:
         moved = replace(INSIDE_TOO, is_moved=True, reads=((A, IN_A[2:]),))
@@ -214,6 +229,11 @@ class TestReads:
         rest = replace(SECOND, reads=((A, IN_A[1:]), (B, IN_B[1:])))
 
         assert spoilt((FIRST, cut), (SECOND, rest)) == {Anomaly.TORN}
+
+    def test_at_an_end_that_no_open_transaction_explains_are_torn(self) -> None:
+        ended = txn("open", (A, 7), at=50, outcome=Outcome.ABORTED)
+
+        assert found(straddled(*ended)) == {Anomaly.TORN}
 
     def test_that_a_group_commits_take_a_record_once(self) -> None:
         twice = poll("group", 33, "t3", a=IN_A[:1])

@@ -13,7 +13,7 @@ D topic list` and `sparklog topic list --log-dir D` mean the same.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
@@ -120,6 +120,15 @@ class CommonArguments:
 
         return AdminClient(self._log_dir(), self.storage_options)
 
+    def admin_of_log_dir(self) -> "AdminClient":
+        """An AdminClient of a log dir that exists; without one, it would look empty of groups.
+
+        Raises LogDirError.
+        """
+        admin = self.admin()
+        admin.list_topics()
+        return admin
+
     def _log_dir(self) -> str:
         if not self.log_dir:
             raise InvalidOptionError(
@@ -153,6 +162,10 @@ class PastArguments(CommonArguments):
         from sparklog.cli.positions import parse_time
         from sparklog.metadata.past import PastCatalog
 
+        if self.version_as_of is not None and self.timestamp_as_of is not None:
+            raise InvalidOptionError(
+                "give --version-as-of or --timestamp-as-of", option="version-as-of"
+            )
         text = self.timestamp_as_of
         timestamp_ms = None if text is None else parse_time(text, catalog.clock.now_ms())
         return PastCatalog(catalog, version=self.version_as_of, timestamp_ms=timestamp_ms)
@@ -219,6 +232,21 @@ def _with_root(arguments: Arguments, context: typer.Context) -> Arguments:
     }
     common["storage"] = [*(root.get("storage") or ()), *(arguments.storage or ())]
     return replace(arguments, **common | {"log_dir": log_dir_of(context)})
+
+
+def chosen(text: str | None, allowed: Sequence[str], option: str) -> list[str]:
+    """The words of `A,B`, spelled as in `allowed`; the user may write them in any case.
+
+    Raises InvalidOptionError.
+    """
+    spelled = {one.lower(): one for one in allowed}
+    words = [one.strip() for one in (text or "").split(",") if one.strip()]
+    for word in words:
+        if word.lower() not in spelled:
+            raise InvalidOptionError(
+                f"{option} {word!r}: allowed are {', '.join(allowed)}", option=option
+            )
+    return [spelled[word.lower()] for word in words]
 
 
 def numbers(texts: Iterable[str], option: str) -> list[int]:

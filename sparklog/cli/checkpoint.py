@@ -78,7 +78,7 @@ def to_group(arguments: ToGroupArguments) -> None:
 
 def from_group(arguments: FromGroupArguments) -> None:
     """Print a group's committed offsets as Spark's startingOffsets, for a new stream."""
-    found = arguments.admin().list_consumer_group_offsets(arguments.group)
+    found = arguments.admin_of_log_dir().list_consumer_group_offsets(arguments.group)
     offsets = {place: one.offset for place, one in found.items() if one is not None}
     if not offsets:
         raise GroupIdNotFoundError(f"group {arguments.group!r} has committed nothing")

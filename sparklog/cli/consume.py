@@ -1,5 +1,6 @@
 """`sparklog consume`: records to stdout, with kcat's habits; partition by partition, in order."""
 
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,9 +18,8 @@ from sparklog.cli.arguments import (
     one_topic,
 )
 from sparklog.cli.completion import topic_names
-from sparklog.cli.output import warn
 from sparklog.cli.positions import GRAMMAR, Span, parse_spans, resolve
-from sparklog.errors import InvalidOptionError
+from sparklog.errors import InvalidOptionError, SparklogWarning
 
 if TYPE_CHECKING:
     from sparklog.cli.printing import Renderer
@@ -146,10 +146,11 @@ def _ranges(
         start = resolve(span.start, low, high, offset_at) if span.start else low
         end = resolve(span.end, low, high, offset_at) if span.end else high
         if span.start and span.start.kind == "offset" and span.start.value < low:
-            warn(
+            problem = (
                 f"{reader.topic.name}-{partition}: offsets {span.start.value} to {low - 1} are "
                 f"gone; starting at {low}"
             )
+            warnings.warn(problem, SparklogWarning, stacklevel=2)
         ranges[partition] = start, max(start, min(end, high))
     return ranges
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, add_command, numbers
+from sparklog.cli.arguments import CommonArguments, add_command, chosen, numbers
 from sparklog.cli.completion import topic_names
 from sparklog.cli.output import print_columns, print_json, warn
 from sparklog.coordinator.lag_state import LEAST, LagState, group_state
@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from sparklog.admin import AdminClient, ConsumerGroupDescription, PartitionLag
 
 _TOPIC: Final = re.compile(r"([a-zA-Z0-9._-]+)(?::(\d[\d,]*))?", re.ASCII)
+
+STATES: Final = (
+    *("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty"),
+    *("Assigning", "Reconciling"),
+)
+"""Kafka's GroupState; the last two are of groups of the type `consumer`."""
+TYPES: Final = ("classic", "consumer")
 
 TopicsOption = Annotated[
     list[str] | None,
@@ -96,8 +103,9 @@ class ListArguments(CommonArguments):
 
 def list_groups(arguments: ListArguments) -> None:
     """List the consumer groups."""
-    found = arguments.admin().list_consumer_groups(
-        states=_words(arguments.state), types=_words(arguments.type)
+    found = arguments.admin_of_log_dir().list_consumer_groups(
+        states=chosen(arguments.state, STATES, "--state"),
+        types=chosen(arguments.type, TYPES, "--type"),
     )
     if arguments.is_json:
         for one in found:
@@ -116,10 +124,6 @@ def list_groups(arguments: ListArguments) -> None:
     else:
         for one in found:
             print(one.group_id)
-
-
-def _words(text: str | None) -> list[str]:
-    return [one.strip() for one in (text or "").split(",") if one.strip()]
 
 
 # --------------------------------------------------------------------------------------- describe
@@ -153,7 +157,7 @@ def describe(arguments: DescribeArguments) -> None:
     """
     if arguments.offsets + arguments.members + arguments.state > 1:
         raise InvalidOptionError("give one of --offsets, --members, --state", option="offsets")
-    admin = arguments.admin()
+    admin = arguments.admin_of_log_dir()
     group_ids = arguments.group_ids(admin)
     if arguments.members:
         for one in admin.describe_consumer_groups(group_ids):
@@ -233,11 +237,14 @@ def _show_members(arguments: DescribeArguments, group: "ConsumerGroupDescription
             }
             print_json(row)
         return
-    columns = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
+    has_static = any(one.group_instance_id for one in group.members)
+    instance = ["GROUP-INSTANCE-ID"] if has_static else []
+    columns = ["GROUP", "CONSUMER-ID", *instance, "HOST", "CLIENT-ID", "#PARTITIONS"]
     rows = [
         (
             group.group_id,
             one.member_id,
+            *([one.group_instance_id] if has_static else []),
             one.host,
             one.client_id,
             len(one.partitions),
@@ -282,10 +289,11 @@ def _show_state(
 
 def delete(arguments: GroupsArguments) -> None:
     """Delete groups without members, and their offsets."""
-    admin = arguments.admin()
+    admin = arguments.admin_of_log_dir()
     group_ids = arguments.group_ids(admin)
-    admin.delete_consumer_groups(group_ids)
+    admin.describe_consumer_groups(group_ids)  # if one does not exist, none is deleted
     for one in group_ids:
+        admin.delete_consumer_groups([one])
         if arguments.is_json:
             print_json({"group": one, "deleted": True})
         elif not arguments.quiet:
@@ -306,7 +314,7 @@ def delete_offsets(arguments: DeleteOffsetsArguments) -> None:
     group_id = arguments.name or arguments.group
     if not group_id or not arguments.topic:
         raise InvalidOptionError("give a group and --topic", option="topic")
-    admin = arguments.admin()
+    admin = arguments.admin_of_log_dir()
     admin.describe_consumer_groups([group_id])
     known = admin.list_consumer_group_offsets(group_id)
     places = [place for place in partitions_named(admin, arguments.topic, known) if place in known]

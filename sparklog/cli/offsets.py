@@ -209,6 +209,12 @@ class DeleteRecordsArguments(CommonArguments):
 def delete_records(arguments: DeleteRecordsArguments) -> None:
     """Make records below an offset unreadable: raise the log start offset."""
     if arguments.offset_json_file is not None:
+        named = arguments.name or arguments.topic or arguments.partition
+        if named or arguments.before is not None:
+            raise InvalidOptionError(
+                "--offset-json-file goes without a topic, --partition and --before",
+                option="offset-json-file",
+            )
         before = _from_file(arguments.offset_json_file)
     else:
         before = _from_options(arguments)

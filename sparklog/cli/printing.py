@@ -1,12 +1,13 @@
 """Blocks of records to stdout: ranges of partitions, up to a limit; new records with --follow."""
 
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import pyarrow as pa
 
-from sparklog.cli.output import binary_stdout, warn
-from sparklog.errors import UnknownTopicError
+from sparklog.cli.output import binary_stdout
+from sparklog.errors import SparklogWarning, UnknownTopicError
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog
@@ -107,7 +108,8 @@ def follow(
             low = log.log_start_offset
             start = at.get(partition, low)
             if start < low:
-                warn(f"{newest.topic.name}-{partition}: offsets {start} to {low - 1} are gone")
+                problem = f"{newest.topic.name}-{partition}: offsets {start} to {low - 1} are gone"
+                warnings.warn(problem, SparklogWarning, stacklevel=2)
                 start = low
             at[partition] = max(start, log.end_offset(printer.isolation))
             ranges[partition] = start, at[partition]

@@ -90,14 +90,28 @@ def reset_offsets(arguments: ResetArguments) -> None:
     """
     if arguments.execute and arguments.dry_run:
         raise InvalidOptionError("give --dry-run or --execute", option="execute")
-    admin = arguments.admin()
+    admin = arguments.admin_of_log_dir()
     group_ids = _groups_of_file(arguments) or arguments.group_ids(admin)
     place_of = _scenario(arguments, admin)
     planned = {one: place_of(one) for one in group_ids}
     if arguments.execute:
+        _execute(arguments, admin, planned)
+    else:
+        _show(arguments, planned)
+
+
+def _execute(
+    arguments: ResetArguments, admin: "AdminClient", planned: Mapping[str, Offsets]
+) -> None:
+    """Set the offsets of one group after another; show those that were set, also on an error."""
+    done: dict[str, Offsets] = {}
+    try:
         for group_id, offsets in planned.items():
             admin.alter_consumer_group_offsets(group_id, offsets)
-    _show(arguments, planned)
+            done[group_id] = offsets
+    finally:
+        if done or not planned:
+            _show(arguments, done)
 
 
 def _groups_of_file(arguments: ResetArguments) -> list[str]:
@@ -222,10 +236,20 @@ def _read(arguments: ResetArguments, admin: "AdminClient") -> Callable[[str], Of
     path = arguments.from_file
     if path is None:
         return None
+    if arguments.topic or arguments.all_topics:
+        raise InvalidOptionError(
+            "--from-file names the partitions: it goes without --topic and --all-topics",
+            option="from-file",
+        )
     rows = list(_rows(path))
 
     def found(group_id: str) -> Offsets:
-        of_group = {place: offset for name, place, offset in rows if name in (None, group_id)}
+        of_group: Offsets = {}
+        for name, place, offset in rows:
+            if name in (None, group_id):
+                if place in of_group:
+                    raise UsageError(f"{path} has two offsets of {place}: allowed is one")
+                of_group[place] = offset
         if not of_group:
             raise UsageError(f"{path} has no offsets of group {group_id!r}")
         return _within(admin, of_group)
@@ -240,6 +264,8 @@ def _rows(path: Path) -> Iterable[tuple[str | None, TopicPartition, int]]:
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"{path} is no CSV in UTF-8: {error}") from None
     for number, row in enumerate(lines, 1):
+        if not row:
+            continue  # an empty line
         is_right = len(row) in (3, 4) and row[-2].isdecimal() and row[-1].isdecimal()
         if not is_right:
             raise UsageError(

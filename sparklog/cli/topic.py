@@ -228,6 +228,8 @@ def alter(arguments: AlterArguments) -> None:
     admin = arguments.admin()
     altered: Sequence[TopicDescription] = ()
     if arguments.partitions is not None:
+        if ops:  # partitions cannot be taken back, so wrong configs are refused first
+            admin.incremental_alter_configs({name: ops}, validate_only=True)
         altered = admin.create_partitions({name: arguments.partitions})
     if ops:
         altered = admin.incremental_alter_configs({name: ops})

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, add_command
+from sparklog.cli.arguments import CommonArguments, add_command, chosen
 from sparklog.cli.completion import topic_names
 from sparklog.cli.output import print_columns, print_json
 from sparklog.errors import InvalidOptionError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sparklog.admin import TransactionDescription
 
 MS_PER_S = 1000
+STATES = ("Empty", "Ongoing", "CompleteCommit", "CompleteAbort")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,7 @@ class ListArguments(CommonArguments):
 
 def list_transactions(arguments: ListArguments) -> None:
     """List the transactional ids, and how long their transactions have been open."""
-    states = [one.strip() for one in (arguments.state or "").split(",") if one.strip()]
+    states = chosen(arguments.state, STATES, "--state")
     found = arguments.admin().list_transactions(states)
     if arguments.is_json:
         for one in found:

@@ -1,5 +1,7 @@
 """`sparklog groups`: what kafka-consumer-groups does, on a log dir."""
 
+from pathlib import Path
+
 import pytest
 
 from sparklog.admin import AdminClient, CommittedOffset
@@ -62,6 +64,24 @@ class TestList:
     def test_by_state_and_type(self, groups: CommandLine, members: CommandLine) -> None:
         assert members.done("groups", "list", "--state", "stable,dead").lines == ["readers"]
         assert members.done("groups", "list", "--type", "consumer").lines == []
+
+    @pytest.mark.parametrize(
+        ("option", "allowed"), [("--state", "PreparingRebalance"), ("--type", "classic, consumer")]
+    )
+    def test_of_unknown_states_and_types_are_refused(
+        self, groups: CommandLine, option: str, allowed: str
+    ) -> None:
+        outcome = groups("groups", "list", option, "Foo")
+        assert outcome.code == 2
+        assert f"{option} 'Foo': allowed are {allowed}" in outcome.err
+
+    @pytest.mark.parametrize("command", ["list", "describe --all-groups", "delete g"])
+    def test_without_a_log_dir_it_is_told(
+        self, flights: CommandLine, tmp_path: Path, command: str
+    ) -> None:
+        outcome = flights("--log-dir", tmp_path, "groups", *command.split())
+        assert outcome.code == 1
+        assert "is not a log dir" in outcome.err
 
     def test_json(self, members: CommandLine) -> None:
         assert members.done("groups", "list", "--format", "json").json == [
@@ -135,6 +155,18 @@ class TestDescribe:
             }
         ]
 
+    def test_members_with_instance_ids(self, flights: CommandLine) -> None:
+        log = Groups()
+        ada = log.member("ada", instance_id="desk")
+        ada.joins()
+        log.passes(3_000)
+        assert ada.leads
+        ada.syncs({ada.member_id: ASSIGNED})
+        append_records(catalog(flights.log_dir), log.log)
+        head, row = words(flights.done("groups", "describe", "readers", "--members").lines)
+        assert head[:4] == ["GROUP", "CONSUMER-ID", "GROUP-INSTANCE-ID", "HOST"]
+        assert row[2] == "desk"
+
     def test_state(self, members: CommandLine) -> None:
         asked = ("groups", "describe", "readers", "--state")
         assert words(members.done(*asked).lines) == [
@@ -174,6 +206,11 @@ class TestDelete:
         assert groups.done("groups", "delete", "jobs").lines == ["Deleted group jobs."]
         assert groups.done("groups", "delete", "idle", "-q").lines == []
         assert groups.done("groups", "list").lines == []
+
+    def test_of_a_group_that_does_not_exist_deletes_none(self, groups: CommandLine) -> None:
+        outcome = groups("groups", "delete", "jobs", "nobody")
+        assert (outcome.code, "there is no group 'nobody'" in outcome.err) == (1, True)
+        assert groups.done("groups", "list").lines == ["idle", "jobs"]
 
     def test_json(self, groups: CommandLine) -> None:
         found = groups.done("groups", "delete", "jobs", "--format", "json").json

@@ -64,4 +64,4 @@ class TestAsOf:
     def test_takes_a_version_or_a_time(self, numbers: CommandLine) -> None:
         both = ("--version-as-of", "3", "--timestamp-as-of", "2013-01-01")
 
-        assert "versionAsOf or timestampAsOf" in numbers("consume", "numbers", *both).err
+        assert "give --version-as-of or --timestamp-as-of" in numbers("consume", "numbers", *both).err

@@ -182,6 +182,15 @@ class TestDeleteRecords:
         outcome = flights.done("delete-records", "--offset-json-file", path)
         assert outcome.lines == ["partition: flights-0\tlow_watermark: 2"]
 
+    @pytest.mark.parametrize("given", [["flights"], ["-p0"], ["--before", "1"]])
+    def test_a_file_goes_without_other_names_of_records(
+        self, flights: CommandLine, given: list[str]
+    ) -> None:
+        outcome = flights("delete-records", "--offset-json-file", "offsets.json", *given)
+
+        assert outcome.code == 2
+        assert "--offset-json-file goes without a topic, --partition and --before" in outcome.err
+
     @pytest.mark.parametrize(
         ("content", "message"),
         [

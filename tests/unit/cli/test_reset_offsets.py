@@ -123,6 +123,29 @@ class TestFiles:
         assert outcome.code == 1
         assert f"{file} has no offsets of group 'jobs'" in outcome.err
 
+    @pytest.mark.parametrize("more", [["--topic", "flights:0"], ["--all-topics"]])
+    def test_a_file_goes_without_topics(
+        self, groups: CommandLine, tmp_path: Path, more: list[str]
+    ) -> None:
+        outcome = groups("groups", "reset-offsets", "jobs", "--from-file", tmp_path, *more)
+        assert outcome.code == 2
+        assert "it goes without --topic and --all-topics" in outcome.err
+
+    def test_a_partition_stands_once_in_a_file(self, groups: CommandLine, tmp_path: Path) -> None:
+        file = tmp_path / "offsets.csv"
+        file.write_text("flights,1,0\n\nflights,1,1\n")
+        outcome = groups("groups", "reset-offsets", "jobs", "--from-file", file)
+        assert outcome.code == 1
+        assert f"{file} has two offsets of flights-1: allowed is one" in outcome.err
+
+    def test_groups_that_were_set_before_an_error_are_told(self, groups: CommandLine) -> None:
+        places = ("--topic", "flights:0", "--to-earliest", "--execute", "--export")
+        outcome = groups("groups", "reset-offsets", "idle", "", *places)
+        assert (outcome.code, outcome.lines) == (1, ["flights,0,0"])
+        assert "sparklog: error: " in outcome.err
+        only = groups("groups", "reset-offsets", "", *places)
+        assert (only.code, only.lines) == (1, [])
+
     @pytest.mark.parametrize("data", [b"fl\xffghts,0,0\n", b"x" * 200_000])
     def test_a_file_that_is_no_csv_is_told(
         self, groups: CommandLine, tmp_path: Path, data: bytes

@@ -165,6 +165,19 @@ class TestAlter:
 
         assert (outcome.code, "can only grow" in outcome.err) == (1, True)
 
+    def test_wrong_configs_change_nothing(self, flights: CommandLine) -> None:
+        outcome = flights("topic", "alter", "flights", "-p5", "--config", "nope=1")
+
+        assert (outcome.code, "'nope' is not a topic config" in outcome.err) == (1, True)
+        assert flights.done("topic", "list", "--format", "json").json[0]["partition_count"] == 2
+
+    def test_partitions_and_configs_change_together(self, flights: CommandLine) -> None:
+        (altered,) = flights.done(
+            "topic", "alter", "flights", "-p5", "--config", "segment.ms=1000", "--format", "json"
+        ).json
+
+        assert (altered["partition_count"], altered["configs"]["segment.ms"]) == (5, "1000")
+
     def test_nothing_to_alter_is_misuse(self, flights: CommandLine) -> None:
         outcome = flights("topic", "alter", "flights")
 

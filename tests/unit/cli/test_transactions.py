@@ -36,6 +36,14 @@ class TestList:
         found = flights.done("transactions", "list", "--state", "Empty", "--format", "json").json
 
         assert [one["transactional_id"] for one in found] == ["idle"]
+        lines = flights.done("transactions", "list", "--state", "ongoing").lines
+        assert [line.split()[0] for line in lines[2:]] == ["id"]
+
+    def test_of_an_unknown_state_are_refused(self, flights: CommandLine) -> None:
+        outcome = flights("transactions", "list", "--state", "Open")
+
+        assert outcome.code == 2
+        assert "--state 'Open': allowed are Empty, Ongoing, CompleteCommit" in outcome.err
 
 
 class TestDescribe:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from sparklog.errors import UsageError
 from sparklog.log_reader import MAX_TIMESTAMP, TopicReader
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.metadata.past import PastCatalog
@@ -38,3 +39,13 @@ class TestNewest:
         partition = Partition().append(batch(5))
 
         assert newest(partition, partition.catalog.image().version - 1) == (-1, -1)
+
+
+class TestPoint:
+    def test_is_a_version_or_a_time(self) -> None:
+        partition = Partition()
+        partition.append(batch(1))
+        with pytest.raises(UsageError, match="give a version or a time"):
+            PastCatalog(partition.catalog)
+        with pytest.raises(UsageError, match="versionAsOf or timestampAsOf"):
+            PastCatalog(partition.catalog, version=1, timestamp_ms=1)

@@ -64,4 +64,8 @@ class TestAsOf:
     def test_takes_a_version_or_a_time(self, numbers: CommandLine) -> None:
         both = ("--version-as-of", "3", "--timestamp-as-of", "2013-01-01")
 
-        assert "give --version-as-of or --timestamp-as-of" in numbers("consume", "numbers", *both).err
+        outcome = numbers("consume", "numbers", *both)
+        assert (outcome.code, "give --version-as-of or --timestamp-as-of" in outcome.err) == (
+            2,
+            True,
+        )

@@ -97,7 +97,7 @@ def reset_offsets(arguments: ResetArguments) -> None:
     if arguments.execute:
         _execute(arguments, admin, planned)
     else:
-        _show(arguments, planned)
+        _show(arguments, planned, with_group=len(planned) > 1)
 
 
 def _execute(
@@ -111,7 +111,7 @@ def _execute(
             done[group_id] = offsets
     finally:
         if done or not planned:
-            _show(arguments, done)
+            _show(arguments, done, with_group=len(planned) > 1)
 
 
 def _groups_of_file(arguments: ResetArguments) -> list[str]:
@@ -122,7 +122,8 @@ def _groups_of_file(arguments: ResetArguments) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def _show(arguments: ResetArguments, planned: Mapping[str, Offsets]) -> None:
+def _show(arguments: ResetArguments, planned: Mapping[str, Offsets], *, with_group: bool) -> None:
+    """Print offsets; `with_group` is about the CSV of --export."""
     rows = [
         (group_id, place.topic, place.partition, offset)
         for group_id, offsets in planned.items()
@@ -132,7 +133,7 @@ def _show(arguments: ResetArguments, planned: Mapping[str, Offsets]) -> None:
         for row in rows:
             print_json(dict(zip(("group", "topic", "partition", "new_offset"), row, strict=True)))
     elif arguments.export:
-        first = 0 if len(planned) > 1 else 1
+        first = 0 if with_group else 1
         csv.writer(sys.stdout, lineterminator="\n").writerows(row[first:] for row in rows)
     else:
         print_columns(["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"], rows)

@@ -141,7 +141,7 @@ class TestFiles:
     def test_groups_that_were_set_before_an_error_are_told(self, groups: CommandLine) -> None:
         places = ("--topic", "flights:0", "--to-earliest", "--execute", "--export")
         outcome = groups("groups", "reset-offsets", "idle", "", *places)
-        assert (outcome.code, outcome.lines) == (1, ["flights,0,0"])
+        assert (outcome.code, outcome.lines) == (1, ["idle,flights,0,0"])
         assert "sparklog: error: " in outcome.err
         only = groups("groups", "reset-offsets", "", *places)
         assert (only.code, only.lines) == (1, [])

@@ -86,13 +86,11 @@ class Memory:
 
     def _come_to_rest(self) -> None:
         """Wait, for 2 s at most, until the process has let go of the requests before."""
-        before = -1
-        for _ in range(40):
-            now = self._bytes("VmRSS")
-            if now == before:
-                return
-            before = now
+        end = time.monotonic() + 2
+        before, now = -1, self._bytes("VmRSS")
+        while now != before and time.monotonic() < end:
             time.sleep(0.05)
+            before, now = now, self._bytes("VmRSS")
 
     def _bytes(self, name: str) -> int:
         lines = (self._process / "status").read_text().splitlines()

@@ -142,8 +142,7 @@ class RootGroup(TyperGroup):
 def run(arguments: Sequence[str]) -> int:
     """Run a command line (without the program's name) and return its exit code."""
     with warnings.catch_warnings():
-        is_quiet = "--quiet" in arguments or "-q" in arguments
-        warnings.simplefilter("ignore" if is_quiet else "always", SparklogWarning)
+        warnings.simplefilter("always", SparklogWarning)
         warnings.showwarning = _show_warning
         try:
             command = typer.main.get_command(app)

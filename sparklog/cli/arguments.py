@@ -13,6 +13,7 @@ D topic list` and `sparklog topic list --log-dir D` mean the same.
 """
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from sparklog.errors import InvalidOptionError
+from sparklog.errors import InvalidOptionError, SparklogWarning
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 
 if TYPE_CHECKING:
@@ -190,7 +191,10 @@ def add_command_of(
     """Register the same for a dataclass that was made at run time; `about` is the help."""
 
     def run(context: typer.Context, arguments: Arguments) -> None:
-        function(_with_root(arguments, context))
+        whole = _with_root(arguments, context)
+        if whole.quiet:
+            warnings.simplefilter("ignore", SparklogWarning)
+        function(whole)
 
     app.command(name, help=about, cls=command_class(run))(kind)
 

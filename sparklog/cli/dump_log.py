@@ -49,7 +49,9 @@ class DumpLogArguments(CommonArguments):
     ] = MESSAGE_BYTES
     max_bytes: Annotated[
         int,
-        typer.Option("--max-bytes", metavar="BYTES", help="Read only this many bytes of a log."),
+        typer.Option(
+            "--max-bytes", min=0, metavar="BYTES", help="Read only this many bytes of a log."
+        ),
     ] = INT32_MAX
     key_decoder: Annotated[
         str | None,

@@ -117,7 +117,10 @@ def parse_list_time(text: str, now_ms: int) -> int:
         return _TIME_WORDS[text]
     if text in {"-1", "-2", "-3"}:
         return int(text)
-    return parse_time(text, now_ms)
+    found = time_ms(text, now_ms)
+    if found is None:
+        raise _bad_time(text, f"{', '.join(_TIME_WORDS)}, ")
+    return found
 
 
 def resolve(position: Position, low: int, high: int, offset_at: Callable[[int], int]) -> int:
@@ -140,9 +143,9 @@ def _unknown(text: str) -> InvalidOptionError:
     return InvalidOptionError(f"-o {text!r} is no offset; allowed: {GRAMMAR}", option="offset")
 
 
-def _bad_time(text: str) -> InvalidOptionError:
+def _bad_time(text: str, words: str = "") -> InvalidOptionError:
     return InvalidOptionError(
-        f"{text!r} is no time; allowed: milliseconds since 1970, an ISO date or time such as "
-        f"2013-07-04T12:00, or a span before now such as -48h",
+        f"{text!r} is no time; allowed: {words}milliseconds since 1970, an ISO date or time "
+        f"such as 2013-07-04T12:00, or a span before now such as -48h",
         option="time",
     )

@@ -100,7 +100,9 @@ class TestRange:
         assert outcome.err == (
             "sparklog: warning: flights-0: offsets 1 to 1 are gone; starting at 2\n"
         )
-        assert flights("consume", "flights", "-q", "-o", "1", "-f", PLACES).err == ""
+        for quiet in (["-q"], ["--quiet"], ["-qJ"], ["-Fqc1"]):
+            assert flights("consume", "flights", *quiet, "-o", "1").err == ""
+        assert flights("-q", "consume", "flights", "-o", "1").err == ""
 
     def test_the_start_is_where_the_log_starts(self, flights: CommandLine) -> None:
         flights.done("delete-records", "flights", "-p0", "--before", "2")

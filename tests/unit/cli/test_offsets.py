@@ -103,7 +103,7 @@ class TestChoice:
             (["--topic", "none"], 1, "no topic or partition matches"),
             (["flights", "-p9"], 1, "no topic or partition matches"),
             (["-p", "-1"], 2, "partition numbers"),
-            (["--time", "soon"], 2, "'soon' is no time"),
+            (["--time", "soon"], 2, "'soon' is no time; allowed: latest, earliest, max-timestamp,"),
             (["--topic", "("], 2, "--topic '('"),
             (["--topic-partitions", "a:b"], 2, "--topic-partitions 'a:b'"),
             (["--topic-partitions", "a", "-p1"], 2, "goes without"),

@@ -127,3 +127,9 @@ class TestDumpLog:
         assert "Shared segment: offsets are the file's own" in outcome.lines[1]
         offsets = [line.split()[2] for line in outcome.lines if line.startswith("| offset:")]
         assert offsets == ["0", "1", "0", "1", "2", "3", "4"]
+
+    def test_a_negative_size_is_wrong_usage(self, sparklog: CommandLine, tmp_path: Path) -> None:
+        outcome = sparklog("dump-log", "--files", tmp_path / "0.log", "--max-bytes", -1)
+
+        assert outcome.code == 2
+        assert "--max-bytes" in outcome.err

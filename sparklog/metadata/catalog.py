@@ -132,7 +132,7 @@ class Catalog:
             near = get_close_matches(name, topics, n=3)
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
             raise UnknownTopicError(
-                f"unknown topic {name!r}: create it first (topics are not made on first use){hint}",
+                f"unknown topic {name!r} (topics are not made on first use){hint}",
                 topic=name,
             )
         return topics[name]

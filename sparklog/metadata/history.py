@@ -127,8 +127,10 @@ def version_at(log: MetadataLog, timestamp_ms: int) -> int:
         at = int(np.searchsorted(numbers_of(rows.column("timestamp_ms")), timestamp_ms, "right"))
         if at:
             return int(rows.column("version")[at - 1].as_py())
+    oldest = record_at(log, oldest_version(image))
     raise VersionOutOfRangeError(
-        f"no version is known as of {timestamp_ms} (ms): the oldest one is {oldest_version(image)}"
+        f"no version is known as of {timestamp_ms} (ms): the oldest one, {oldest.version}, is of "
+        f"{oldest.timestamp_ms} (ms)"
     )
 
 

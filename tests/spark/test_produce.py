@@ -88,7 +88,7 @@ class TestTopic:
 
     @pytest.mark.parametrize("name", ["tt", "T", "__x", ""])
     def test_must_exist(self, spark: SparkSession, log_dir: str, name: str) -> None:
-        with pytest.raises(UnknownTopicError, match=f"unknown topic '{name}'.*create it first"):
+        with pytest.raises(UnknownTopicError, match=f"unknown topic '{name}'.*on first use"):
             produce(one(spark), log_dir, name)
 
     @pytest.mark.parametrize("how", ["true", "false"])

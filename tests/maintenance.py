@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sparklog.admin import AdminClient, AlterConfigOp
 from sparklog.errors import CorruptMetadataError
 from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import Job, JobContext, Outcome
@@ -41,6 +42,12 @@ def new_topic(
     """Make a topic whose segments are files of its own, however small they are."""
     own = {"sparklog.shared.segment.max.bytes": 0}
     return logs.new_topic(log_dir, name, partitions, own | dict(config or {}))
+
+
+def alter(log_dir: str, **config: object) -> None:
+    """Set configs of topic t; an underscore is a point."""
+    ops = [AlterConfigOp(name.replace("_", "."), str(value)) for name, value in config.items()]
+    AdminClient(log_dir).incremental_alter_configs({"t": ops})
 
 
 def make_unreadable(monkeypatch: pytest.MonkeyPatch, name: str) -> None:

@@ -250,6 +250,7 @@ class ConsumerGroup:
         if request.epoch == STATIC_LEAVE_EPOCH:
             away = replace(member, epoch=STATIC_LEAVE_EPOCH, revoking=NOTHING)
             self._put(away)
+            self._timers.cancel(Timer(self.group_id, REVOCATION, member.member_id))
             out.records.append(records.current_record(self.group_id, away))
         else:
             self._fence(member, out)

@@ -238,11 +238,15 @@ class _Compaction:
         ]
 
     def _commit(self, rounds: Sequence["_Round"]) -> dict[str, int]:
-        """Commit the rounds whose segments are all live; return the counts."""
+        """Commit the rounds whose segments are all live; return the counts.
+
+        Nothing lands if the topic's cleanup.policy is no longer compact.
+        """
         landed: list[_Round] = []
 
         def plan(image: TopicImage) -> TopicEdit | Done:
-            landed[:] = [one for one in rounds if one.is_current(image)]
+            is_wanted = TopicConfig.parse(image.description.configs).is_compacted
+            landed[:] = [one for one in rounds if is_wanted and one.is_current(image)]
             if not landed:
                 return Done()
             return TopicEdit(

@@ -59,11 +59,7 @@ def retention(
     yield from _expired_offsets(context, topics)
     for topic in context.topics(topics):
         try:
-            removals = _removals(
-                context.catalog.topic_image(topic),
-                TopicConfig.parse(topic.configs),
-                context.clock.now_ms(),
-            )
+            removals = _removals(context.catalog.topic_image(topic), context.clock.now_ms())
         except SparklogError as error:
             yield failing_step(topic.name, error)
             continue
@@ -95,11 +91,11 @@ def _expired_offsets(context: JobContext, topics: Sequence[str]) -> Iterator[Ste
 
 
 def _execute(context: JobContext, topic: TopicDescription) -> Outcome:
-    config, now_ms = TopicConfig.parse(topic.configs), context.clock.now_ms()
+    now_ms = context.clock.now_ms()
     removed: list[_Removal] = []
 
     def plan(image: TopicImage) -> TopicEdit | Done:
-        removed[:] = _removals(image, config, now_ms)
+        removed[:] = _removals(image, now_ms)
         return _edit(removed)
 
     context.catalog.commit(topic, plan, operation="RETENTION")
@@ -123,10 +119,14 @@ def _edit(removals: Sequence[_Removal]) -> TopicEdit | Done:
     )
 
 
-def _removals(image: TopicImage, config: TopicConfig, now_ms: int) -> list[_Removal]:
-    """Return the segments to remove, partition by partition; an empty list for a deleted topic."""
+def _removals(image: TopicImage, now_ms: int) -> list[_Removal]:
+    """Return the segments to remove, partition by partition; an empty list for a deleted topic.
+
+    The topic's configs are the image's: a job that began before a change obeys the change.
+    """
     if image.closed_ms is not None:
         return []
+    config = TopicConfig.parse(image.description.configs)
     found = (_removal(log, config, now_ms) for _, log in sorted(image.partitions.items()))
     return [removal for removal in found if removal is not None]
 

@@ -280,11 +280,14 @@ def _execute(
     Files that are written meanwhile stay: they are younger than the horizon.
     """
     catalog, now_ms = context.catalog, context.clock.now_ms()
-    edit = TopicEdit(
-        vacuum_horizon_ms=_horizon_ms(TopicConfig.parse(topic.configs), now_ms),
-    )
-    catalog.commit(topic, lambda _: edit, operation=VACUUM)
+
+    def plan(image: TopicImage) -> TopicEdit:
+        config = TopicConfig.parse(image.description.configs)
+        return TopicEdit(vacuum_horizon_ms=_horizon_ms(config, now_ms))
+
+    catalog.commit(topic, plan, operation=VACUUM)
     image = catalog.topic_image(topic)
+    topic = image.description  # its configs may have changed since the run began
     if image.closed_ms is not None:
         return Outcome(counts={"conflicts": 1})  # deleted meanwhile: its own step erases it
     directory, removed = topic_directory(topic), image.removed

@@ -257,6 +257,16 @@ class TestStaticMembers:
         ada.epoch = 1
         assert ada.asks().error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
+    def test_the_partitions_that_one_had_to_give_up_do_not_end_its_session(self) -> None:
+        group = Consumers(flights=4)
+        (ada,) = group.readers("ada", instance_id="i", rebalance_timeout_ms=10)
+        bob = group.reader("bob")
+        bob.joins()
+        ada.beats()
+        ada.leaves(-2)
+        group.passes(SESSION_MS - 1)
+        assert {one.member_id for one in group.group.members} == {"ada", "bob"}
+
     def test_one_may_leave_for_good(self) -> None:
         group = Consumers(flights=4)
         (ada,) = group.readers("ada", instance_id="i")

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from sparklog.admin import AdminClient, AlterConfigOp
+from sparklog.admin import AdminClient
 from sparklog.errors import StorageFullError
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.maintenance import build_table as job
@@ -22,7 +22,7 @@ from sparklog.storage.memory import Operation
 from sparklog.table.marks import Mark
 from tests.compaction import keyed_batch, sent
 from tests.logs import append, catalog, columns, log_files, rows
-from tests.maintenance import context_of, make_unreadable, run
+from tests.maintenance import alter, context_of, make_unreadable, run
 from tests.partitions import Partition, batch, marker
 from tests.tables import (
     WITH_TABLE,
@@ -54,11 +54,7 @@ def delta(log_dir: str) -> DeltaTable:
 
 
 def set_config(log_dir: str, **config: object) -> None:
-    ops = [
-        AlterConfigOp(f"sparklog.table.{name}".replace("_", "."), str(value))
-        for name, value in config.items()
-    ]
-    AdminClient(log_dir).incremental_alter_configs({"t": ops})
+    alter(log_dir, **{f"sparklog.table.{name}": value for name, value in config.items()})
 
 
 def partition_with_table(*pieces: Any, **columns: Any) -> Partition:

@@ -16,7 +16,7 @@ from sparklog.metadata.edit import PartitionState
 from sparklog.storage.memory import MemoryFiles
 from tests.compaction import COMPACTED, Compacted, current
 from tests.logs import append, image, rows
-from tests.maintenance import make_unreadable, new_topic, outcome_of, run
+from tests.maintenance import context_of, make_unreadable, new_topic, outcome_of, run
 from tests.sweeping import directory_of
 
 LARGE = "=" + "x" * 300
@@ -275,6 +275,14 @@ class TestRace:
 
         assert self.conflicts(log) == 1
         assert log.shown() == "a=1 a=2 b=1 newest=0"
+
+    def test_the_policy_may_change_and_then_nothing_lands(self) -> None:
+        log = two_rounds()
+        before = log.shown()
+        log.meanwhile(lambda: context_of(log.partition, {"cleanup.policy": "delete"}))
+
+        assert self.conflicts(log) == 1
+        assert log.shown() == before
 
     def test_records_deleted_meanwhile_stay_deleted(self) -> None:
         log = two_rounds()

@@ -20,7 +20,7 @@ from sparklog.storage import open_files
 from tests import edits
 from tests.edits import segment, spans
 from tests.logs import append, catalog, image, log_files, values
-from tests.maintenance import make_unreadable, new_topic
+from tests.maintenance import alter, make_unreadable, new_topic
 
 NOW = 1_700_000_000_000
 OLD = NOW - 10_001
@@ -51,6 +51,13 @@ def row_of(partition: int, by_time: int, size: int, start: int) -> dict[str, int
 
 
 class TestRetention:
+    def test_obeys_a_config_that_changed_since_it_began(self, log_dir: str) -> None:
+        (step,) = retention(context_of(log_dir), ["t"], {})
+        alter(log_dir, retention_ms=-1)
+
+        assert step.execute().counts == {"segments": 0, "bytes": 0}
+        assert len(values(log_dir)[0]) == 15
+
     def test_takes_old_segments_out_of_the_log(self, log_dir: str) -> None:
         version = image(log_dir).version
         code, (report,) = run(log_dir)

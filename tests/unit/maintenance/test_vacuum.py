@@ -21,7 +21,7 @@ from sparklog.metadata.producers import ProducerState
 from sparklog.storage.local import LocalFiles
 from tests.edits import edited
 from tests.logs import append, catalog, image, log_files, rows, values
-from tests.maintenance import make_unreadable, new_topic
+from tests.maintenance import alter, make_unreadable, new_topic
 from tests.sweeping import (
     DAY_MS,
     HOUR_MS,
@@ -149,6 +149,17 @@ class TestRemovedSegments:
         assert sweep(log_dir, clock=later(HOUR_MS - 60_000)).code == NOTHING_TO_DO
         assert sweep(log_dir, clock=later(HOUR_MS)).count("files") == 2
         assert log_files(log_dir) == []
+
+    def test_stay_if_a_delay_was_raised_since_the_run_began(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "log", config=AT_ONCE)
+        append(log_dir, 0, range(5))
+        remove(log_dir, 0)
+        context = JobContext(Catalog(LocalFiles(log_dir), later()), LocalFleet())
+        (step,) = vacuum(context, ["t"], {})
+        alter(log_dir, sparklog_reader_grace_ms=30 * DAY_MS)
+
+        assert executed(step).counts["files"] == 0
+        assert len(log_files(log_dir)) == 1
 
     def test_are_remembered_as_long_as_a_commit_may_be_tried_again(self, tmp_path: Path) -> None:
         """A writer whose commit landed, and who did not hear of it, must find its row."""

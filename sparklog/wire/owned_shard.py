@@ -6,7 +6,9 @@
 Records that wait for the same commit are one batch, as in a broker's coordinator
 (`group.coordinator.append.linger.ms`): every batch has a cost of its own.
 An append that does not land ends the ownership: waiting requests are answered with an error, and
-the groups are read from the log again.
+the groups are read from the log again. So does a request whose records cannot be encoded or are
+larger than a batch may be: the shard has taken it, and differs from the log. Only that request is
+told that it is at fault.
 """
 
 import asyncio
@@ -25,7 +27,9 @@ from sparklog.errors import (
     CoordinatorNotAvailableError,
     FencedLeaderEpochError,
     NotCoordinatorError,
+    RecordTooLargeError,
     SparklogError,
+    UsageError,
 )
 from sparklog.group_commit.appends import Append, AppendCommit, Appended
 from sparklog.metadata.image import Image
@@ -39,6 +43,9 @@ BATCH_BYTES_MAX: Final = 64 * 1024
 """Records join a batch up to this size, or the topic's max.message.bytes if that is less."""
 RECORD_OVERHEAD_BYTES: Final = 24
 """The most bytes of a record besides its key and its value."""
+
+ID_BYTES_MAX: Final = 2**15 - 1 - 37
+"""The most bytes of an id: keys have int16 sizes, and a made member id ends with a UUID."""
 
 Answers = list[tuple["asyncio.Future[Any]", Any]]
 
@@ -91,6 +98,7 @@ class OwnedShard:
         self._growing: _Batch | None = None
         """The last of them, as long as records may still join it."""
         most_bytes = TopicConfig.parse(claimed.topic.configs).max_message_bytes
+        self._bytes_max = most_bytes
         self._batch_bytes_max = min(most_bytes, BATCH_BYTES_MAX)
         shard.loaded(self._now())
         self._timer_ms = clock.boot_ms()
@@ -102,9 +110,41 @@ class OwnedShard:
     def ask(self, request: Request) -> "asyncio.Future[Any]":
         """Take a request; its answer comes when the state in it is durable."""
         token: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if problem := _problem(request):
+            token.set_exception(problem)
+            return token
         self._waiting.add(token)
-        self._take(self._shard.handle(request, token, self._now()))
+        self._run(lambda: self._shard.handle(request, token, self._now()), token)
         return token
+
+    def _run(self, step: Callable[[], Effects], token: "asyncio.Future[Any] | None" = None) -> None:
+        """Run a step of the shard for the request of `token`, and take its effects.
+
+        After an error the shard may differ from the log: the ownership ends.
+        """
+        try:
+            effects = step()
+            if effects.records and (size := self._batch_bytes(effects.records)) > self._bytes_max:
+                raise RecordTooLargeError(
+                    f"records of {size} bytes for {self._topic.name}-{self.partition}: allowed are "
+                    f"{self._bytes_max} (max.message.bytes)"
+                )
+        except Exception as error:  # noqa: BLE001 - an encoder's errors are of many kinds
+            self._fail(error, token)
+        else:
+            self._take(effects)
+
+    def _fail(self, error: Exception, token: "asyncio.Future[Any] | None") -> None:
+        if token is not None:
+            self._waiting.discard(token)
+            is_told = isinstance(error, SparklogError)
+            token.set_exception(error if is_told else UsageError(f"not encodable: {error}"))
+        self.end(CoordinatorNotAvailableError(f"a request could not be logged: {error!r}"))
+
+    def _batch_bytes(self, records: Sequence[Record]) -> int:
+        """Return the size of the batch of records: at most if it is allowed, else exactly."""
+        most = BATCH_HEADER_SIZE + _bytes_of(records)
+        return most if most <= self._bytes_max else len(batch_of(records, self._clock.now_ms()))
 
     def problem(self, image: Image) -> SparklogError | None:
         """Return an error if the shard differs from the partition in an image; else None.
@@ -159,8 +199,7 @@ class OwnedShard:
 
     def _append(self, records: list[Record], answers: Answers) -> None:
         """Add records to the batch that waits for its commit, or begin the next batch."""
-        size = sum([len(key) + len(value or b"") for key, value in records])
-        size += len(records) * RECORD_OVERHEAD_BYTES
+        size = _bytes_of(records)
         batch = self._growing
         if batch is not None and batch.size_bytes + size <= self._batch_bytes_max:
             batch.records += records
@@ -222,10 +261,26 @@ class OwnedShard:
 
     def _tick(self) -> None:
         self._timer_ms = NEVER_MS
-        self._take(self._shard.tick(self._now()))
+        self._run(lambda: self._shard.tick(self._now()))
 
     def _send(self, answers: Answers) -> None:
         for token, answer in answers:
             self._waiting.discard(token)
             if not token.done():  # a caller that no longer waits has cancelled it
                 token.set_result(answer)
+
+
+def _bytes_of(records: Sequence[Record]) -> int:
+    """Return the most bytes that records take in a batch."""
+    size = sum([len(key) + len(value or b"") for key, value in records])
+    return size + len(records) * RECORD_OVERHEAD_BYTES
+
+
+def _problem(request: Request) -> UsageError | None:
+    """Return an error if an id is too long for a record (Kafka cannot write such a record)."""
+    for name, value in zip(request._fields, request, strict=True):
+        if not isinstance(value, str) or 4 * len(value) <= ID_BYTES_MAX:
+            continue
+        if (size := len(value.encode())) > ID_BYTES_MAX:
+            return UsageError(f"{name} of {size} bytes: allowed are {ID_BYTES_MAX}")
+    return None

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from sparklog.clock import ManualClock
+from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.records import Record
 from sparklog.coordinator.requests import (
@@ -25,6 +26,7 @@ from sparklog.errors import (
     NotCoordinatorError,
     RecordTooLargeError,
     SparklogError,
+    UsageError,
 )
 from sparklog.group_commit.appends import Append, AppendCommit, Appended
 from sparklog.model import TopicDescription, TopicPartition
@@ -208,6 +210,73 @@ def test_an_append_that_fails_ends_it(outcome: Exception, kind: type[SparklogErr
         assert [type(one.exception()) for one in waiting] == [kind] * 3
         await owner.appends.land(landed(END))
         assert [type(error) for error in owner.ends] == [kind]
+
+    run(told())
+
+
+def test_a_request_too_large_for_a_batch_ends_it_and_is_the_only_one_at_fault() -> None:
+    async def told() -> None:
+        owner = Owner(replace(TOPIC, configs={"max.message.bytes": "200"}))
+        before = owner.commits(1)
+        many = {TopicPartition("flights", one): CommittedOffset(1) for one in range(9)}
+        large = owner.owned.ask(CommitRequest("g", many))
+        with pytest.raises(RecordTooLargeError, match=r"allowed are 200 \(max.message.bytes\)"):
+            large.result()
+        assert isinstance(before.exception(), CoordinatorNotAvailableError)
+        assert owner.owned.is_over
+
+    run(told())
+
+
+def test_a_batch_of_the_largest_size_is_taken() -> None:
+    async def told() -> None:
+        records = [offset_record("g", FLIGHTS, CommittedOffset(1))]
+        size = len(batch_of(records, 0))
+        owner = Owner(replace(TOPIC, configs={"max.message.bytes": str(size)}))
+        owner.commits(1)
+        owner.appends.take()
+        assert [len(one.batch) for one in owner.appends.taken] == [size]
+
+    run(told())
+
+
+def test_a_request_that_cannot_be_encoded_ends_it_and_is_the_only_one_at_fault() -> None:
+    async def told() -> None:
+        owner = Owner(offset_metadata_max_bytes=100_000)
+        before = owner.commits(1)
+        offset = CommittedOffset(1, metadata="x" * 40_000)
+        large = owner.owned.ask(CommitRequest("g", {FLIGHTS: offset}))
+        assert type(large.exception()) is UsageError
+        assert isinstance(before.exception(), CoordinatorNotAvailableError)
+        assert owner.owned.is_over
+
+    run(told())
+
+
+def test_a_timer_that_fails_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def told() -> None:
+        owner = Owner()
+        waiting = owner.commits(1)
+        monkeypatch.setattr(Shard, "tick", lambda *_: 1 / 0)
+        with pytest.raises(CoordinatorNotAvailableError, match="ZeroDivisionError"):
+            await asyncio.wait_for(waiting, 30)
+
+    run(told())
+
+
+@pytest.mark.parametrize("text", ["x" * 40_000, "\u20ac" * 11_000])
+def test_an_id_too_long_for_a_record_is_refused_and_nothing_changes(text: str) -> None:
+    async def told() -> None:
+        owner = Owner()
+        named = owner.owned.ask(CommitRequest(text, {FLIGHTS: CommittedOffset(1)}))
+        joined = owner.owned.ask(JoinRequest("g", instance_id=text))
+        for one in (named, joined):
+            with pytest.raises(UsageError, match="bytes: allowed are 32730"):
+                one.result()
+        assert not owner.owned.is_over
+        assert owner.fetches().result().offsets == {}
+        short = owner.owned.ask(FetchRequest("x" * 32_730))
+        assert short.result().error_code == 0
 
     run(told())
 

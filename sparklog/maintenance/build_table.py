@@ -79,7 +79,7 @@ def _steps(
     for first in range(0, len(units), STEP_UNITS):
         yield _step(context, topic, units[first : first + STEP_UNITS], stopped, basis)
     yield from compacting_steps(context, topic)
-    yield from expiring_steps(context, topic, config)
+    yield from expiring_steps(context, topic)
 
 
 # --- what is to be copied ------------------------------------------------------------------------

@@ -191,10 +191,9 @@ class _Cursor:
 # --- retention -----------------------------------------------------------------------------------
 
 
-def expiring_steps(
-    context: JobContext, topic: TopicDescription, config: TopicConfig
-) -> Iterator[Step]:
+def expiring_steps(context: JobContext, topic: TopicDescription) -> Iterator[Step]:
     """Yield the step that drops files older than sparklog.table.retention.ms, if there are any."""
+    config = TopicConfig.parse(context.catalog.topic_image(topic).description.configs)
     if config.table_retention_ms < 0:
         return
     snapshot = delta_log(context.files, topic, context.clock).snapshot()

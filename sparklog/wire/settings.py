@@ -41,7 +41,7 @@ class Settings(BaseSettings):
     """Where to listen, HOST:PORT or SSL://HOST:PORT; port 0 takes a free one."""
     advertise: Texts = ()
     """The address that clients get instead, HOST:PORT, one for each `listen`."""
-    node_id: Annotated[int, Field(ge=0)] | None = None
+    node_id: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
     """The broker's node.id; by default the smallest free one, or, after a crash, the one that
     had these addresses.
     """

@@ -39,6 +39,7 @@ def test_a_variable_of_several_values_has_commas(
         ({"listen": ""}, "--listen (SPARKLOG_LISTEN): Value should have at least 1 item"),
         ({"sasl_enabled_mechanisms": "PLAIN,GSSAPI"}, "'PLAIN', 'SCRAM-SHA-256' or"),
         ({"sasl_enabled_mechanisms": ","}, "at least 1 item"),
+        ({"node_id": "2147483648"}, "less than or equal to 2147483647"),
     ],
 )
 def test_a_wrong_value_is_refused(

@@ -120,7 +120,7 @@ class TestMisuse:
     def test_negative_bytes(self, tmp_path: Path) -> None:
         path = CASES["deep"].prepared(tmp_path)[0]
 
-        assert CommandLine()("dump-log", "--max-bytes", "-1", "--files", path).code == 1
+        assert CommandLine()("dump-log", "--max-bytes", "-1", "--files", path).code == 2
 
 
 class TestDecoders:

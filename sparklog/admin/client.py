@@ -37,7 +37,7 @@ from sparklog.metadata.catalog import Catalog, Write, check_partition
 from sparklog.metadata.edit import Done, Edit, PartitionState, TopicEdit
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog
-from sparklog.metadata.topic_plans import describing, live, restorable, restored, with_new, without
+from sparklog.metadata.topic_plans import describing, live, restorable, with_new, without
 from sparklog.model import (
     READ_UNCOMMITTED,
     SegmentEntry,
@@ -144,13 +144,14 @@ class AdminClient:
     def undelete_topic(self, name: str, *, topic_id: str | None = None) -> TopicDescription:
         """Bring back a deleted topic, with its configs and records; return it.
 
-        Of several deleted topics of one name the one deleted last comes back, or the one of
-        `topic_id`. Raises UnknownTopicError when there is none (any more: vacuum has erased it),
-        TopicClosedError once vacuum has begun to erase it, TopicExistsError when its name is taken,
-        InvalidTopicError when its name collides with one that was taken meanwhile.
+        Transactions that were open when it was deleted are aborted in it. Of several deleted topics
+        of one name the one deleted last comes back, or the one of `topic_id`. Raises
+        UnknownTopicError when there is none (any more), TopicClosedError once vacuum has begun to
+        erase it, TopicExistsError or InvalidTopicError when a topic has taken its name meanwhile.
         """
-        plan = partial(restored, name=name, topic_id=topic_id)
-        return live(self._catalog.log.commit(plan).image, name)
+        from sparklog.transactions.undelete import undelete  # loaded late: it writes segments
+
+        return undelete(self._catalog, name, topic_id)
 
     def list_deleted_topics(self) -> list[TopicDescription]:
         """Return the deleted topics that can come back, by name and time of deletion."""

@@ -25,7 +25,7 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.log.names import parse_segment_name, uuid7_ms
-from sparklog.metadata.cluster import SCRAM_MECHANISMS
+from sparklog.metadata.cluster import NODE_ID_MAX, SCRAM_MECHANISMS
 from sparklog.metadata.edit import (
     ALL_FILES_MS,
     FEATURE_LEVEL,
@@ -134,6 +134,7 @@ def _check_parts(image: Image, topic_id: str, edit: TopicEdit) -> None:
 def _check_deletion(topic: TopicImage, edit: TopicEdit) -> None:
     """Refuse to erase a live topic. A deleted topic may only be cleared, erased or undeleted.
 
+    The edit that undeletes it may also append: it aborts transactions (`transactions.undelete`).
     Vacuum commits that it erases a topic before it deletes the first file. From then on the topic
     cannot come back.
     """
@@ -148,8 +149,8 @@ def _check_deletion(topic: TopicImage, edit: TopicEdit) -> None:
             f"topic {name!r} ({topic.description.topic_id}) cannot come back: vacuum has begun to "
             f"erase its files"
         )
-    is_altered = edit.description is not None and not is_restored
-    if is_altered or edit.segments or edit.receipts or edit.replace or edit.producers:
+    is_written = edit.segments or edit.receipts or edit.replace or edit.producers
+    if (is_written or edit.description is not None) and not is_restored:
         raise TopicClosedError(f"topic {name!r} was deleted: nothing more can be written to it")
 
 
@@ -195,6 +196,8 @@ def _check_shared(image: Image, edits: Iterable[TopicEdit], forgotten: Iterable[
 def _check_brokers(image: Image, edit: Edit) -> None:
     """Refuse to take a node id from an incarnation that the edit does not name."""
     for node_id, broker in edit.brokers.items():
+        if not 0 <= node_id <= NODE_ID_MAX:
+            raise UsageError(f"node id {node_id}: allowed are 0 to {NODE_ID_MAX}")
         if broker is not None and broker.node_id != node_id:
             raise UsageError(f"node id {node_id}: the broker has node id {broker.node_id}")
         held = image.brokers.get(node_id)

@@ -8,6 +8,9 @@ incarnation.
 
 from typing import Final, NamedTuple
 
+NODE_ID_MAX: Final = 2**31 - 1
+"""Kafka's node ids are int32."""
+
 PRODUCER_ID_BLOCK: Final = 1_000
 """How many producer ids a gateway takes at once (ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE)."""
 

@@ -152,8 +152,9 @@ def _fold_and_clean(log: MetadataLog, house: _House) -> None:
         pa.default_memory_pool().release_unused()
         house.failed_ms = None
     except Exception:
-        # Not a warning: at the end of a process Python refuses new threads, so a fold fails.
-        _logger.info("a fold failed; it is tried again later", exc_info=True)
+        # Once is no warning: at the end of a process Python refuses new threads, so a fold fails.
+        level = logging.INFO if house.failed_ms is None else logging.WARNING
+        _logger.log(level, "a fold failed; it is tried again later", exc_info=True)
         house.failed_ms = log.clock.boot_ms()
 
 

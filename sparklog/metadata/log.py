@@ -12,9 +12,8 @@ so no commit lands twice. No segment is written again either: segments are posit
 Committers of one machine take turns. The requests that wait in one process share one entry: their
 plans run one after another, each on the image that the plan before leaves.
 
-Durability: an entry's bytes are always synced before it gets its name, and so are the files that
-its edits name: the disk syncs both at the same time. The directory that names the entry is synced
-before the commit is answered, unless the log was opened with `flush=False`.
+Durability: an entry's bytes, and the files that its edits name, are synced at the same time, before
+it gets its name. Its directory is synced before the answer, unless `flush=False` opened the log.
 """
 
 import logging
@@ -207,12 +206,17 @@ class MetadataLog(FollowedLog):
         self._is_probed = True
         with self._queueing:
             self._queue += requests
-        with self._committing:
-            for request in requests:
-                if not request.is_settled:
-                    self._lead(request)
-        outcomes = [request.outcome for request in requests]
-        versions = [one.image.version for one in outcomes if isinstance(one, Committed)]
+        try:
+            with self._committing:
+                for request in requests:
+                    if not request.is_settled:
+                        self._lead(request)
+        except BaseException:
+            with self._queueing:  # this thread waits no more, so nobody may commit its requests
+                self._queue = [one for one in self._queue if one not in requests]
+            raise
+        found = (request.outcome for request in requests)
+        versions = [one.image.version for one in found if isinstance(one, Committed)]
         if versions and (self._flush or not self.files.is_local):
             self.sync(max(versions))
 
@@ -307,10 +311,11 @@ class MetadataLog(FollowedLog):
             has_landed = self._has_landed(stamp, data, looked_ms, batch.await_files)
         except NotReadyError:
             has_landed = False
-        batch.is_in_flight = False
         if has_landed:
+            batch.land(planned.image)  # at once: an interruption from here on commits nothing again
             in_file = len(planned.data) if len(planned.data) > EDITS_BYTES_MAX else 0
             self.bytes_behind += len(data) + in_file
+        batch.is_in_flight = False
         return has_landed
 
     def _has_landed(self, stamp: Stamp, data: bytes, looked_ms: int, ready: Ready) -> bool:

@@ -66,6 +66,8 @@ def without(image: Image, topic_ids: Iterable[str], now_ms: int) -> Edit | Done:
 def restored(image: Image, name: str, topic_id: str | None = None) -> Edit:
     """Return the edit that brings back a deleted topic: that of an id, or the one deleted last.
 
+    `transactions.undelete` adds the ends of the transactions that have left the topic.
+
     Raises UnknownTopicError, TopicExistsError, InvalidTopicError.
     """
     found = [

@@ -22,6 +22,7 @@ from sparklog.errors import (
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image
+from sparklog.metadata.topic_plans import live_of_id
 from sparklog.metadata.transactions import (
     NO_ID,
     PendingOffset,
@@ -93,12 +94,8 @@ def initialized(
     if known is None:
         new = TransactionalId(transactional_id, fresh, 0, timeout_ms)
         return edit_of_ids(INIT, new, next_id=fresh + 1)
+    _check_goes_on(known, expected)
     has_expected = expected.producer_id != NO_ID
-    if has_expected and not _may_go_on(known, expected):
-        raise ProducerFencedError(
-            f"transactional id {transactional_id!r}: producer {expected.producer_id} of epoch "
-            f"{expected.epoch}; it is {known.producer_id} of epoch {known.epoch} now"
-        )
     if known.is_open:
         raise CommitConflictError(
             f"transactional id {transactional_id!r}: the transaction before is still open",
@@ -118,10 +115,15 @@ def initialized(
     return edit_of_ids(INIT, rested._replace(epoch=known.epoch + 1))
 
 
-def _may_go_on(known: TransactionalId, expected: Producer) -> bool:
-    """Whether a producer is the newest of its id, or was the newest until the last change."""
+def _check_goes_on(known: TransactionalId, expected: Producer) -> None:
+    """Refuse a producer that is not the newest of its id, nor was it until the last change."""
     last = Producer(known.last_producer_id, known.last_epoch)
-    return expected in (Producer(known.producer_id, known.epoch), last)
+    newest = Producer(known.producer_id, known.epoch)
+    if expected.producer_id != NO_ID and expected not in (newest, last):
+        raise ProducerFencedError(
+            f"transactional id {known.transactional_id!r}: producer {expected.producer_id} of "
+            f"epoch {expected.epoch}; it is {known.producer_id} of epoch {known.epoch} now"
+        )
 
 
 def of_step(image: Image, step: Step) -> TransactionalId:
@@ -183,9 +185,12 @@ def with_partitions(
 ) -> Edit | Done:
     """Return the edit that adds partitions to a transaction; Done if it has them all.
 
-    Raises as `of_step` does.
+    Raises as `of_step` does, and UnknownTopicError if a topic was deleted meanwhile.
     """
     known = of_step(image, step)
+    partitions = list(partitions)
+    for one in partitions:
+        live_of_id(image, one.topic_id)
     added = tuple(dict.fromkeys((*known.partitions, *partitions)))
     return _changed(known, known.begun()._replace(partitions=added))
 
@@ -279,6 +284,17 @@ def to_abort(image: Image, transactional_id: str, number: int | None = None) -> 
     fenced = Producer(known.producer_id, known.epoch + 1)
     after = _closed(known, TransactionStatus.ABORTED, fenced)
     return Ending(known, after, False, fenced.epoch)
+
+
+def to_abort_before_init(image: Image, transactional_id: str, expected: Producer) -> Ending | None:
+    """Return the abort of the transaction that InitProducerId finds open; None if none is open.
+
+    Raises ProducerFencedError if `expected` is not the newest producer of the id (any more).
+    """
+    known = image.transactional_ids.get(transactional_id)
+    if known is not None:
+        _check_goes_on(known, expected)
+    return to_abort(image, transactional_id)
 
 
 def to_abort_in(image: Image, place: TransactionPartition, producer: Producer) -> Ending | None:

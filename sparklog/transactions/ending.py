@@ -245,7 +245,7 @@ def _topic_edit(
 def _state(log: PartitionLog, marker: _Marker) -> ProducerState:
     """Return a producer's state after its marker; with a new epoch it has no batches yet."""
     known = log.producers.get(marker.producer_id)
-    if known is not None and known.epoch == marker.epoch:
+    if known is not None and known.epoch >= marker.epoch:
         return known
     return ProducerState(marker.producer_id, marker.epoch)
 

@@ -7,7 +7,12 @@ from typing import Final
 
 from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
-from sparklog.errors import CommitConflictError, ErrorCode, UsageError
+from sparklog.errors import (
+    CommitConflictError,
+    ErrorCode,
+    InvalidProducerEpochError,
+    UsageError,
+)
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID
 from sparklog.metadata.image import Image
@@ -18,6 +23,7 @@ from sparklog.metadata.transaction_plans import (
     Step,
     initialized,
     to_abort,
+    to_abort_before_init,
     to_abort_in,
     to_end,
     with_group,
@@ -102,9 +108,14 @@ class Transactions:
         for _ in range(TRIES):
             try:
                 return self._initialized(transactional_id, timeout_ms, expected)
-            except CommitConflictError:
-                self.abort(transactional_id)
-                expected = NOBODY  # `expected` was the newest, and the abort has raised the epoch
+            except CommitConflictError as error:
+                if error.code != ErrorCode.CONCURRENT_TRANSACTIONS:
+                    raise
+            ended = self.ends.end(
+                partial(to_abort_before_init, transactional_id=transactional_id, expected=expected)
+            )
+            if ended is not None and expected != NOBODY:
+                expected = _producer(ended.after)  # the same producer: the abort raised its epoch
         raise CommitConflictError(
             f"transactional id {transactional_id!r}: other producers kept beginning transactions",
             code=ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -161,8 +172,18 @@ class Transactions:
         """Abort the transaction that a producer has open in a partition, in all its partitions.
 
         A transaction without a transactional id, as in an imported log, ends in this partition
-        only. Raises as `Ends.end`.
+        only. Raises InvalidProducerEpochError for an older epoch than that of the producer in the
+        partition (ProducerAppendInfo.checkProducerEpoch), and as `Ends.end`.
         """
+        topic = self._catalog.log.image([place.topic_id]).topic(place.topic_id)
+        states = {} if topic is None else topic.partition(place.partition).producers
+        known = states.get(producer.producer_id)
+        if known is not None and producer.epoch < known.epoch:
+            raise InvalidProducerEpochError(
+                f"partition {place.partition} of topic {place.topic_id}: a marker of epoch "
+                f"{producer.epoch} of producer {producer.producer_id}, which has epoch "
+                f"{known.epoch} now"
+            )
         self.ends.end(lambda image: to_abort_in(image, place, producer))
 
     def expire(self, before_ms: int) -> None:

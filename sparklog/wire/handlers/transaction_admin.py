@@ -45,9 +45,9 @@ def _described(call: Call, image: Image, name: str) -> Fields:
         return {**fields, "error_code": ErrorCode.TRANSACTIONAL_ID_NOT_FOUND}
     topics: dict[str, list[int]] = {}
     for topic_id, number in found.partitions:
-        topic = image.topics[topic_id].description.name
-        if call.sees(topic):
-            topics.setdefault(topic, []).append(number)
+        topic = image.topic(topic_id)
+        if topic is not None and call.sees(topic.description.name):
+            topics.setdefault(topic.description.name, []).append(number)
     return {
         **fields,
         "error_code": ErrorCode.NONE,

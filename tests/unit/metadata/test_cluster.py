@@ -115,6 +115,13 @@ class TestBrokers:
         with pytest.raises(CommitConflictError, match="started again"):
             check(again, late)
 
+    @pytest.mark.parametrize("node_id", [-1, 2**31])
+    def test_a_node_id_is_an_int32(self, node_id: int) -> None:
+        edit = Edit(operation="X", brokers={node_id: broker("a", node_id)})
+
+        with pytest.raises(UsageError, match=f"node id {node_id}: allowed are 0 to 2147483647"):
+            check(Image(), edit)
+
     def test_one_stands_under_its_own_id(self) -> None:
         with pytest.raises(UsageError, match="node id 2: the broker has node id 1"):
             check(Image(), Edit(operation="X", brokers={2: broker("a", 1)}))

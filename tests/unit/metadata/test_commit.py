@@ -5,7 +5,7 @@ from itertools import chain, repeat
 from pathlib import Path
 from threading import Barrier, Thread
 from typing import Any
-from unittest.mock import DEFAULT, Mock
+from unittest.mock import DEFAULT, MagicMock, Mock
 
 import pytest
 
@@ -29,6 +29,7 @@ from sparklog.metadata.log import (
     COMMIT_TIMEOUT_MS,
     ENTRIES,
     HINT,
+    Committed,
     MetadataLog,
     Plan,
     entry_path,
@@ -404,6 +405,30 @@ class TestBatches:
         answers = self.together(log, producing(segment()), producing(segment()))
 
         assert {type(one) for one in answers} == {KeyboardInterrupt, CommitOutcomeUnknownError}
+        assert append(log) == 10
+
+    def test_an_interruption_behind_a_put_commits_nothing_again(self) -> None:
+        files = ToldOtherwise()
+        log = new_log(files)
+        reading = MagicMock(wraps=log._reading)
+
+        def landed(put: Put, path: str, data: Any) -> bool:
+            reading.__enter__.side_effect = chain([KeyboardInterrupt], repeat(None))
+            log._reading = reading
+            return put(path, data)
+
+        files.answers = [landed]
+        answers = self.together(log, producing(segment()), producing(segment()))
+
+        assert {type(one) for one in answers} == {KeyboardInterrupt, Committed}
+        assert (log.image().version, append(log)) == (2, 30)
+
+    def test_several_of_an_interrupted_thread_are_not_left_to_others(self) -> None:
+        log = new_log()
+        interrupting = Mock(side_effect=chain([KeyboardInterrupt], repeat(Done())))
+
+        with pytest.raises(KeyboardInterrupt):
+            log.commit_each([producing(segment()), interrupting, producing(segment())], TOPIC)
         assert append(log) == 10
 
     def test_threads_get_offsets_without_a_hole(self) -> None:

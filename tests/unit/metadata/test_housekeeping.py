@@ -105,6 +105,7 @@ class TestKeepHouse:
         wait(world.log)
 
         assert len(calls) == 2
+        assert [one.levelname for one in caplog.records] == ["INFO", "WARNING"]
 
     def test_cleans_now_and_then(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         calls: list[int] = []

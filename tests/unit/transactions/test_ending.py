@@ -9,11 +9,19 @@ import pytest
 
 from sparklog.admin import AdminClient
 from sparklog.coordinator.offsets_topic import claim, offsets_topic
-from sparklog.errors import CommitConflictError, ProducerFencedError, StorageError
+from sparklog.errors import (
+    CommitConflictError,
+    InvalidProducerEpochError,
+    ProducerFencedError,
+    StorageError,
+)
 from sparklog.group_commit.append_writer import AppendWriter
-from sparklog.metadata.transaction_plans import Producer
+from sparklog.metadata.edit import OpenTransaction, TopicEdit
+from sparklog.metadata.producers import ProducerState
+from sparklog.metadata.transaction_plans import Producer, to_abort_in
 from sparklog.metadata.transactions import TransactionPartition
 from sparklog.model import TopicPartition
+from tests.edits import segment
 from tests.metadata_language import wait_until
 from tests.transactions import Client, Instance, new_log_dir
 
@@ -142,6 +150,30 @@ def test_offsets_are_committed_where_nobody_has_committed_any(
     found = admin.list_consumer_group_offsets("g")[TopicPartition("t", 0)]
     assert found is not None
     assert found.offset == 5
+
+
+def test_a_marker_of_an_older_epoch_is_refused(instance: Instance, client: Client) -> None:
+    place = TransactionPartition(instance.catalog.topic("t").topic_id, 0)
+    old = client.producer
+    client.commit()
+
+    with pytest.raises(InvalidProducerEpochError, match="of epoch 0 .*, which has epoch 1 now"):
+        instance.transactions.abort_in(place, old)
+
+
+def test_a_marker_never_lowers_an_epoch(instance: Instance) -> None:
+    """Goal: also if the epoch rises after the check. Method: an import's transaction, unchecked."""
+    topic = instance.catalog.topic("t")
+    place = TransactionPartition(topic.topic_id, 0)
+    edit = TopicEdit(
+        segments=(segment(),),
+        transactions={0: (OpenTransaction(5, 0),)},
+        producers={0: (ProducerState(5, 3),)},
+    )
+    instance.catalog.commit(topic, lambda _: edit, operation="IMPORT")
+    instance.transactions.ends.end(lambda image: to_abort_in(image, place, Producer(5, 1)))
+
+    assert (instance.log().transactions, instance.log().producers[5].epoch) == ((), 3)
 
 
 def test_a_deleted_topic_has_nothing_to_end(instance: Instance) -> None:

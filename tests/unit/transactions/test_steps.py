@@ -1,20 +1,29 @@
 """The steps of transactions: what is committed, aborted, fenced, and sent again."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from sparklog.admin import AdminClient
 from sparklog.errors import (
     CommitConflictError,
     InvalidProducerEpochError,
     InvalidTxnStateError,
     ProducerFencedError,
+    UnknownTopicError,
     UsageError,
 )
 from sparklog.metadata.edit import OpenTransaction
 from sparklog.metadata.transaction_plans import Producer, Step, bound
-from sparklog.metadata.transactions import EPOCH_MAX, PendingOffset, TransactionStatus
+from sparklog.metadata.transactions import (
+    EPOCH_MAX,
+    PendingOffset,
+    TransactionPartition,
+    TransactionStatus,
+)
 from sparklog.model import READ_UNCOMMITTED
+from sparklog.transactions.ending import Decision
 from tests.transactions import Client, Instance, new_log_dir
 
 OLD = 9
@@ -249,10 +258,48 @@ class TestInit:
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         client.produce("x")
-        monkeypatch.setattr(client.instance.transactions, "abort", lambda name: name)
+        monkeypatch.setattr(client.instance.transactions.ends, "end", lambda _: None)
 
         with pytest.raises(CommitConflictError, match="kept beginning"):
             client.init()
+
+    def test_one_that_is_overtaken_aborts_nothing_of_its_successor(
+        self, instance: Instance, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        other = Client(Instance(instance.catalog.files.uri))
+        end = instance.transactions.ends.end
+
+        def overtaken(decide: Decision) -> object:
+            other.init()
+            other.produce("theirs")
+            return end(decide)
+
+        client.produce("lost")
+        monkeypatch.setattr(instance.transactions.ends, "end", overtaken)
+        with pytest.raises(ProducerFencedError):
+            client.init(client.producer)
+        other.commit()
+
+        assert instance.values()[0] == ["theirs"]
+
+    def test_another_conflict_aborts_nothing(
+        self, instance: Instance, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client.produce("x")
+        busy = Mock(side_effect=CommitConflictError("other commits landed first"))
+        monkeypatch.setattr(instance.catalog.log, "commit", busy)
+
+        with pytest.raises(CommitConflictError, match="landed first"):
+            client.init()
+        assert instance.state().is_open
+
+
+def test_a_topic_that_was_deleted_is_not_added(instance: Instance, client: Client) -> None:
+    place = TransactionPartition(instance.catalog.topic("t").topic_id, 0)
+    AdminClient(instance.catalog.files.uri).delete_topics(["t"])
+
+    with pytest.raises(UnknownTopicError, match="unknown topic id"):
+        instance.transactions.add_partitions(client.step, [place])
 
 
 class TestProduce:

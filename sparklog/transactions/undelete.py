@@ -1,0 +1,123 @@
+"""Bring back a deleted topic, in one entry, and abort the transactions that have left it.
+
+A deletion takes the topic out of the open transactions, so their ends write no markers there
+(`metadata.topic_plans`). Their records are still in the log. The entry that brings back the topic
+aborts them, with markers, as the topic cannot tell any more how the transactions ended. A
+transaction of an imported log never had an id here: it stays open, as it was before the deletion.
+"""
+
+from collections.abc import Collection
+from copy import copy
+from dataclasses import replace
+
+from sparklog.errors import CommitConflictError, LateWriterError
+from sparklog.group_commit.append_slots import AppendCounts
+from sparklog.group_commit.append_writer import ROUNDS_MAX, AppendWriter
+from sparklog.group_commit.companions import Places
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.cluster import FIRST_PRODUCER_ID
+from sparklog.metadata.edit import Done, Edit
+from sparklog.metadata.image import Image
+from sparklog.metadata.log import Committed
+from sparklog.metadata.topic_plans import restored
+from sparklog.metadata.transaction_plans import NOT_AN_ID, Ending
+from sparklog.metadata.transactions import TransactionalId, TransactionPartition
+from sparklog.model import TopicDescription
+from sparklog.transactions.ending import StaleEndError, appends_of, edit_of, pieces_of
+
+
+def undelete(catalog: Catalog, name: str, topic_id: str | None = None) -> TopicDescription:
+    """Bring back a deleted topic, durably; return it.
+
+    Raises as `metadata.topic_plans.restored`, TopicClosedError once vacuum has begun to erase the
+    topic, and as `MetadataLog.commit`.
+    """
+    asked = _Undelete(name, topic_id)
+    AppendWriter(catalog, AppendCounts()).write((), asked)
+    return asked.answer()
+
+
+class _Undelete:
+    """The request, as a companion of no batches (`Companions`)."""
+
+    def __init__(self, name: str, topic_id: str | None) -> None:
+        self._name = name
+        self._wanted_id = topic_id
+        self._now_ms = 0
+        self._outcome: TopicDescription | BaseException | None = None
+
+    def answer(self) -> TopicDescription:
+        """Return the topic, or raise the error."""
+        assert self._outcome is not None  # noqa: S101 - the writer has settled it
+        if isinstance(self._outcome, BaseException):
+            raise self._outcome
+        return self._outcome
+
+    @property
+    def are_settled(self) -> bool:
+        return self._outcome is not None
+
+    def begin(self, image: Image) -> Collection[str]:
+        return self._restored(image).topics
+
+    def pieces(self, image: Image, now_ms: int) -> Collection[bytes]:
+        self._now_ms = now_ms
+        after, endings = _with_orphans(image, self._restored(image))
+        return sorted(pieces_of(appends_of(after, endings, now_ms)))
+
+    def plan(self, image: Image, places: Places) -> Edit | Done:
+        back = self._restored(image)
+        after, endings = _with_orphans(image, back)
+        appends = appends_of(after, endings, self._now_ms)
+        ended = edit_of(after, endings, appends, places, self._now_ms)
+        if isinstance(ended, Done):
+            return back
+        topics = {
+            topic_id: replace(edit, description=back.topics[topic_id].description)
+            for topic_id, edit in ended.topics.items()
+        }
+        return replace(back, topics=topics)
+
+    def _restored(self, image: Image) -> Edit:
+        return restored(image, self._name, self._wanted_id)
+
+    def land(self, outcome: Committed | BaseException) -> None:
+        if isinstance(outcome, StaleEndError | LateWriterError):
+            return
+        if isinstance(outcome, BaseException):
+            self.fail(outcome)
+        else:
+            self._outcome = outcome.image.names[self._name]
+
+    def fail(self, error: BaseException) -> None:
+        self._outcome = self._outcome or copy(error)  # without its frames: they hold this request
+
+    def give_up(self) -> None:
+        self.fail(
+            CommitConflictError(
+                f"topic {self._name!r}: its markers could not be written {ROUNDS_MAX} times in a "
+                f"row, because of other commits"
+            )
+        )
+
+
+def _with_orphans(image: Image, back: Edit) -> tuple[Image, list[Ending]]:
+    """Return the image with the topic back, and the aborts of the transactions that left it."""
+    after = image.apply([back], image.stamp)
+    found = []
+    for topic_id in back.topics:
+        for log in after.topics[topic_id].partitions.values():
+            place = TransactionPartition(topic_id, log.partition)
+            for producer_id, _ in log.transactions:
+                if _has_had_an_id(image, producer_id):
+                    known = log.producers.get(producer_id)
+                    epoch = known.epoch if known is not None else 0
+                    one = TransactionalId(NOT_AN_ID, producer_id, epoch, 0, partitions=(place,))
+                    found.append(Ending(one, one, is_commit=False, marker_epoch=epoch))
+    return after, found
+
+
+def _has_had_an_id(image: Image, producer_id: int) -> bool:
+    """Whether a transactional id of this log dir has, or had, a producer."""
+    is_from_here = FIRST_PRODUCER_ID <= producer_id < image.next_producer_id
+    return is_from_here or image.transactional_ids.of_producer(producer_id) is not None

@@ -1,0 +1,185 @@
+"""A topic that comes back: transactions that were open at its deletion are aborted in it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparklog.admin import AdminClient, NewTopic
+from sparklog.clock import ManualClock
+from sparklog.errors import CommitConflictError, TopicExistsError
+from sparklog.group_commit.append_writer import AppendWriter
+from sparklog.metadata.edit import OpenTransaction, TopicEdit
+from sparklog.metadata.history import history
+from sparklog.metadata.transaction_plans import edit_of_ids
+from sparklog.model import READ_UNCOMMITTED
+from tests.client_batches import NOW_MS
+from tests.transactions import Client, Instance, new_log_dir
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Instance:
+    return new_log_dir(str(tmp_path / "log"), "t", "u")
+
+
+@pytest.fixture
+def admin(instance: Instance) -> AdminClient:
+    return AdminClient(instance.catalog.files.uri, clock=ManualClock(NOW_MS))
+
+
+@pytest.fixture(params=[13, 9])
+def client(instance: Instance, request: pytest.FixtureRequest) -> Client:
+    """A producer, of today and from before KIP-890, with a record in a transaction of t and u."""
+    found = Client(instance, version=request.param)
+    found.init()
+    for topic in ("t", "u"):
+        found.add(0, topic=topic)
+        found.produce("lost", topic=topic)
+    return found
+
+
+@pytest.fixture
+def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
+    """What happens, each once, after the markers are written."""
+    events: list[Callable[[], object]] = []
+    write = AppendWriter._written
+
+    def written(*arguments: Any) -> Any:
+        found = write(*arguments)
+        if events:
+            events.pop(0)()
+        return found
+
+    monkeypatch.setattr(AppendWriter, "_written", written)
+    return events
+
+
+def ends(instance: Instance, topic: str = "t") -> tuple[int, int]:
+    """The last stable offset of partition 0, and its log end offset."""
+    log = instance.log(topic)
+    return log.last_stable_offset, log.log_end_offset
+
+
+def change(instance: Instance, edit: TopicEdit) -> None:
+    """Commit an edit of topic t."""
+    instance.catalog.commit(instance.catalog.topic("t"), lambda _: edit, operation="TEST")
+
+
+def test_a_transaction_that_went_on_without_the_topic(
+    instance: Instance, admin: AdminClient, client: Client
+) -> None:
+    admin.delete_topics(["t"])
+    client.commit()
+    admin.undelete_topic("t")
+
+    assert (instance.values("t")[0], instance.values("u")[0]) == ([], ["lost"])
+    assert instance.values("t", READ_UNCOMMITTED)[0] == ["lost"]
+    assert ends(instance) == (2, 2)  # the record, and its marker
+
+
+def test_the_producers_next_transaction_is_another_one(
+    instance: Instance, admin: AdminClient, client: Client
+) -> None:
+    admin.delete_topics(["t"])
+    client.abort()
+    admin.undelete_topic("t")
+    client.add(0)
+    client.produce("kept")
+    client.commit()
+
+    assert instance.values()[0] == ["kept"]
+
+
+def test_one_that_is_still_open_begins_anew_in_the_topic(
+    instance: Instance, admin: AdminClient, client: Client
+) -> None:
+    admin.delete_topics(["t"])
+    admin.undelete_topic("t")
+    client.add(0)
+    client.produce("kept")
+
+    assert ends(instance) == (2, 3)
+    client.commit()
+    assert (instance.values("t")[0], instance.values("u")[0]) == (["kept"], ["lost"])
+
+
+def test_all_is_one_entry(instance: Instance, admin: AdminClient, client: Client) -> None:
+    admin.delete_topics(["t"])
+    version = instance.catalog.image().version
+    admin.undelete_topic("t")
+    (newest,) = history(instance.catalog.log, limit=1)
+
+    assert (newest.version, newest.operation) == (version + 1, "UNDELETE TOPIC")
+
+
+def test_one_of_an_imported_id(instance: Instance, admin: AdminClient) -> None:
+    Client(instance).init()
+    state = instance.state()._replace(transactional_id="imported", producer_id=5, partitions=())
+    instance.catalog.log.commit(lambda _: edit_of_ids("TEST", state))
+    change(instance, TopicEdit(transactions={0: (OpenTransaction(5, 0),)}))
+    admin.delete_topics(["t"])
+    admin.undelete_topic("t")
+
+    assert instance.log().transactions == ()
+
+
+def test_one_of_an_imported_log_stays_open(instance: Instance, admin: AdminClient) -> None:
+    client = Client(instance)
+    client.init()
+    client.add(0)
+    client.produce("x")
+    client.commit()
+    change(instance, TopicEdit(transactions={0: (OpenTransaction(5, 1),)}))
+    admin.delete_topics(["t"])
+    admin.undelete_topic("t")
+
+    assert instance.log().transactions == (OpenTransaction(5, 1),)
+
+
+def test_a_producer_whose_state_is_forgotten(
+    instance: Instance, admin: AdminClient, client: Client
+) -> None:
+    change(instance, TopicEdit(forget_producers_before_ms=NOW_MS + 1))
+    admin.delete_topics(["t"])
+    admin.undelete_topic("t")
+
+    assert (instance.values()[0], ends(instance)) == ([], (2, 2))
+
+
+def test_markers_are_written_again_if_the_topic_has_changed(
+    instance: Instance, admin: AdminClient, client: Client, meanwhile: list[Callable[[], object]]
+) -> None:
+    def changed() -> None:
+        admin.undelete_topic("t")
+        client.add(1)
+        client.produce("lost, too", partition=1)
+        admin.delete_topics(["t"])
+
+    admin.delete_topics(["t"])
+    meanwhile.append(changed)
+    admin.undelete_topic("t")
+
+    assert instance.values() == {0: [], 1: []}
+    assert instance.log(partition=1).transactions == ()
+
+
+def test_a_name_that_is_taken_meanwhile(
+    instance: Instance, admin: AdminClient, client: Client, meanwhile: list[Callable[[], object]]
+) -> None:
+    admin.delete_topics(["t"])
+    meanwhile.append(lambda: admin.create_topics([NewTopic("t")]))
+
+    with pytest.raises(TopicExistsError, match="already exists"):
+        admin.undelete_topic("t")
+
+
+def test_gives_up_when_it_keeps_changing(
+    instance: Instance, admin: AdminClient, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.delete_topics(["t"])
+    monkeypatch.setattr(AppendWriter, "_write_small", lambda *_: {})
+
+    with pytest.raises(CommitConflictError, match="could not be written 20 times in a row"):
+        admin.undelete_topic("t")
+    assert [one.name for one in admin.list_deleted_topics()] == ["t"]

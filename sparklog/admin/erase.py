@@ -40,6 +40,7 @@ from sparklog.log.roll import RollPolicy
 from sparklog.metadata.catalog import Catalog, Write, topic_directory
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import Image, TopicImage
+from sparklog.metadata.topic_image import shared_slices
 from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 from sparklog.table.of_topic import table_directory
 
@@ -280,6 +281,8 @@ class _Erasure:
         longest_ms = max(
             max(one.delete_delay_ms, one.orphan_retention_ms) for one in self._delays()
         )
+        kept = self._kept_by_deleted()
+        begin_ms = max([self.catalog.clock.now_ms(), *(_erased_ms(topic) for topic in kept)])
         return EraseReport(
             topic=self.topic.name,
             keys=len(self.keys),
@@ -290,12 +293,21 @@ class _Erasure:
             spared=self.spared,
             moved=self.moved,
             table=table,
-            files_gone_ms=self.catalog.clock.now_ms() + longest_ms,
-            outside=(*self._strange(), *OUTSIDE),
+            files_gone_ms=begin_ms + longest_ms,
+            outside=(*self._strange(kept), *OUTSIDE),
         )
 
-    def _strange(self) -> Iterator[str]:
-        """Yield, as text, the files in the topic's directory that no erase reaches."""
+    def _kept_by_deleted(self) -> list[TopicDescription]:
+        """Return the deleted topics that share segments: these stay until vacuum erases them."""
+        deleted = self.catalog.image().deleted
+        image = self.catalog.image(*deleted)
+        return [one for one in deleted if shared_slices(image.topics[one.topic_id])]
+
+    def _strange(self, kept: Sequence[TopicDescription]) -> Iterator[str]:
+        """Yield, as text, the files of the log dir that no erase reaches."""
+        if kept:
+            names = ", ".join(sorted({one.name for one in kept}))
+            yield f"shared segments of deleted topics ({names}): erase again if one is undeleted"
         quarantine = f"{topic_directory(self.topic)}/{QUARANTINE}"
         if aside := sum(1 for _ in self.catalog.files.list(quarantine, recursive=True)):
             yield f"{aside} files in {quarantine}"
@@ -312,6 +324,11 @@ class _Erasure:
         if self.has_shared or any(not one.slice_count for one in image.shared.values()):
             return every_config(one.description.configs for one in image.topics.values())
         return [TopicConfig.parse(self.topic.configs)]
+
+
+def _erased_ms(topic: TopicDescription) -> int:
+    """Return the time from which on vacuum may erase a deleted topic."""
+    return (topic.deleted_ms or 0) + TopicConfig.parse(topic.configs).delete_delay_ms
 
 
 def _has_slices(image: Image) -> bool:

@@ -291,10 +291,10 @@ def to_abort_before_init(image: Image, transactional_id: str, expected: Producer
 
     Raises ProducerFencedError if `expected` is not the newest producer of the id (any more).
     """
-    known = image.transactional_ids.get(transactional_id)
-    if known is not None:
-        _check_goes_on(known, expected)
-    return to_abort(image, transactional_id)
+    found = to_abort(image, transactional_id)
+    if found is not None:
+        _check_goes_on(found.before, expected)
+    return found
 
 
 def to_abort_in(image: Image, place: TransactionPartition, producer: Producer) -> Ending | None:

@@ -50,7 +50,7 @@ from tests.erasing import (
     swept,
     unshare,
 )
-from tests.logs import OWN_FILES, append, catalog, image, new_topic, rows
+from tests.logs import OWN_FILES, append, catalog, client, image, new_topic, rows
 from tests.maintenance import outcome_of, run
 from tests.metadata_logs import CrashError, CrashingLocalFiles
 from tests.sweeping import DAY_MS, later, sweep
@@ -452,6 +452,40 @@ class TestReport:
         assert holding(log_dir, ALICE, SECRET) != []
         sweep(log_dir, clock=ManualClock(report.files_gone_ms))
         assert holding(log_dir, ALICE, SECRET) == []
+
+    def test_a_deleted_topic_keeps_a_shared_segment(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "log", partitions=2)
+        new_topic(log_dir, "u", 1)
+        share(log_dir)
+        clock = later()
+        admin = AdminClient(log_dir, clock=clock)
+        admin.delete_topics(["u"])
+        clock.advance(DAY_MS // 2)
+        report = admin.erase("t", [ALICE])
+
+        assert report.outside[0] == (
+            "shared segments of deleted topics (u): erase again if one is undeleted"
+        )
+        for at_ms in (clock.now_ms() + DAY_MS // 2, report.files_gone_ms - 60_000):
+            sweep(log_dir, clock=ManualClock(at_ms))
+        assert holding(log_dir, ALICE, SECRET) != []
+        sweep(log_dir, clock=ManualClock(report.files_gone_ms))
+        assert holding(log_dir, ALICE, SECRET) == []
+
+    def test_after_an_undelete_a_second_one_reaches_the_shared_segment(
+        self, tmp_path: Path
+    ) -> None:
+        log_dir = new_topic(tmp_path / "log", partitions=2)
+        new_topic(log_dir, "u", 1)
+        share(log_dir)
+        admin = client(log_dir)
+        admin.delete_topics(["u"])
+        admin.erase("t", [ALICE])
+        admin.undelete_topic("u")
+        report = admin.erase("t", [ALICE])
+
+        assert (report.records, report.moved) == (0, 1)
+        assert swept(log_dir) == []
 
     def test_names_files_that_repair_has_put_aside(self, log_dir: str) -> None:
         aside = Path(log_dir, catalog_directory(log_dir), "quarantine", "t-0")

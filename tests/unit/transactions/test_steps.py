@@ -282,6 +282,22 @@ class TestInit:
 
         assert instance.values()[0] == ["theirs"]
 
+    def test_one_whose_transaction_ends_meanwhile_goes_on(
+        self, instance: Instance, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before = client.producer
+        end = instance.transactions.ends.end
+
+        def ended(decide: Decision) -> object:
+            Instance(instance.catalog.files.uri).transactions.end(client.step, is_commit=True)
+            return end(decide)
+
+        client.produce("kept")
+        monkeypatch.setattr(instance.transactions.ends, "end", ended)
+
+        assert client.init(before) == before._replace(epoch=1)
+        assert instance.values()[0] == ["kept"]
+
     def test_another_conflict_aborts_nothing(
         self, instance: Instance, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:

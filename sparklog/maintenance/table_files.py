@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -152,10 +153,30 @@ def compacted(work: CompactWork) -> list[WrittenFile]:
 
 def _merged(cursors: "Sequence[_Cursor]") -> Iterator[pa.RecordBatch]:
     for partition in sorted({number for one in cursors for number in one.ranges}):
-        having = [one for one in cursors if partition in one.ranges]
-        having.sort(key=lambda one: one.ranges[partition])
-        for one in having:
-            yield from one.rows_of(partition)
+        yield from _by_offset(
+            [one.rows_of(partition) for one in cursors if partition in one.ranges]
+        )
+
+
+def _by_offset(sources: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of sources that are sorted by offset, all in order; no two share an offset.
+
+    Files may lie between the rows of another one: an earlier merge joined files around them.
+    """
+    heads = [(batch, source) for source in sources for batch in islice(source, 1)]
+    while heads:
+        heads.sort(key=_first_offset)
+        batch, source = heads.pop(0)
+        end = batch.num_rows
+        if heads:
+            end = int(np.searchsorted(numbers_of(batch.column("offset")), _first_offset(heads[0])))
+        yield batch.slice(0, end)
+        rest = [batch.slice(end)] if end < batch.num_rows else islice(source, 1)
+        heads += [(one, source) for one in rest]
+
+
+def _first_offset(head: tuple[pa.RecordBatch, Iterator[pa.RecordBatch]]) -> int:
+    return int(head[0].column("offset")[0].as_py())
 
 
 class _Cursor:

@@ -11,7 +11,7 @@
 Each committer cleans the entries and checkpoints of the Delta log (`table.delta_log`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from sparklog.config.topic import TopicConfig
@@ -32,8 +32,7 @@ def table_steps(
     data = [one for one in files if f"/{DELTA_LOG}/" not in one.path]
     if not data:
         return
-    snapshot = delta_log(context.files, topic, context.clock).snapshot()
-    doomed = [one for one in data if _is_garbage(context, topic, one, snapshot)]
+    doomed = _garbage(context, topic, data)
     if doomed:
         row = {
             "partition": None,
@@ -42,18 +41,27 @@ def table_steps(
             "bytes": sum(one.bytes for one in doomed),
             "example": doomed[0].path,
         }
-        execute = partial(_delete, context, doomed)
+        execute = partial(_delete, context, topic, doomed)
         yield Step(topic=topic.name, rows=[row], execute=execute)
 
 
+def _garbage(
+    context: JobContext, topic: TopicDescription, files: Sequence[FileStat]
+) -> list[FileStat]:
+    """Return the files that nobody needs, by the present table and the present config."""
+    snapshot = delta_log(context.files, topic, context.clock).snapshot()
+    config = TopicConfig.parse(context.catalog.topic_image(topic).description.configs)
+    now_ms = context.clock.now_ms()
+    return [one for one in files if _is_garbage(topic, one, snapshot, config, now_ms)]
+
+
 def _is_garbage(
-    context: JobContext, topic: TopicDescription, file: FileStat, snapshot: Snapshot
+    topic: TopicDescription, file: FileStat, snapshot: Snapshot, config: TopicConfig, now_ms: int
 ) -> bool:
     path = file.path.removeprefix(f"{table_directory(topic)}/")
     born_ms = born_ms_of(path)
     if path in snapshot.files or (born_ms is None and not _is_removed(topic, path, snapshot)):
         return False
-    config, now_ms = TopicConfig.parse(topic.configs), context.clock.now_ms()
     if path in snapshot.removed:
         return snapshot.removed[path] <= now_ms - config.delete_delay_ms
     return born_ms is not None and born_ms < now_ms - config.orphan_retention_ms
@@ -64,7 +72,8 @@ def _is_removed(topic: TopicDescription, path: str, snapshot: Snapshot) -> bool:
     return path in snapshot.removed and not snapshot.problems(topic.topic_id)
 
 
-def _delete(context: JobContext, doomed: list[FileStat]) -> Outcome:
+def _delete(context: JobContext, topic: TopicDescription, files: Sequence[FileStat]) -> Outcome:
+    doomed = _garbage(context, topic, files)
     failed = delete_files(context, [one.path for one in doomed], "unlinking files of a table")
     gone = [one.bytes for one in doomed if one.path not in failed]
     return Outcome(counts={"files": len(gone), "bytes": sum(gone)}, problems=problems_of(failed))

@@ -134,9 +134,8 @@ def _check_parts(image: Image, topic_id: str, edit: TopicEdit) -> None:
 def _check_deletion(topic: TopicImage, edit: TopicEdit) -> None:
     """Refuse to erase a live topic. A deleted topic may only be cleared, erased or undeleted.
 
-    The edit that undeletes it may also append: it aborts transactions (`transactions.undelete`).
-    Vacuum commits that it erases a topic before it deletes the first file. From then on the topic
-    cannot come back.
+    The edit that undeletes it may append, too: it aborts transactions. Vacuum commits that it
+    erases a topic before it deletes the first file. From then on the topic cannot come back.
     """
     name = topic.description.name
     if topic.closed_ms is None:

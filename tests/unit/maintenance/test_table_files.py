@@ -1,20 +1,39 @@
 """Small files of a table merged, old ones dropped; what vacuum does with those that are left."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sparklog.admin import AdminClient
+from sparklog.clock import ManualClock
 from sparklog.errors import LateWriterError
 from sparklog.maintenance import table_files
 from sparklog.maintenance.build_table import build_table
 from sparklog.maintenance.job import JobContext
-from sparklog.maintenance.table_files import TIER_FILES, droppable, small_groups
+from sparklog.maintenance.table_files import (
+    TIER_FILES,
+    CompactWork,
+    compacted,
+    droppable,
+    small_groups,
+)
 from sparklog.maintenance.vacuum import vacuum
+from sparklog.model import TopicDescription
+from sparklog.storage.memory import MemoryFiles
+from sparklog.table.footer import opened
 from sparklog.table.marks import Mark
-from sparklog.table.parquet import ROW_GROUP_ROWS
+from sparklog.table.of_topic import table_directory
+from sparklog.table.parquet import ROW_GROUP_ROWS, write_files
+from sparklog.table.schema import ARROW_SCHEMA
 from sparklog.table.snapshot import DataFile, Snapshot
 from tests.compaction import Compacted
 from tests.logs import append
@@ -31,6 +50,7 @@ from tests.tables import (
     topic_with_table,
 )
 
+T0 = datetime(2020, 1, 1, tzinfo=UTC)
 DAY_MS = 24 * 3600 * 1000
 
 
@@ -74,6 +94,32 @@ class TestMerging:
 
         assert len(table_of(log_dir)) == 6 * TIER_FILES
 
+    @given(
+        owners=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 3)), min_size=1, max_size=40),
+        batch_bytes=st.sampled_from([1, 2**20]),
+    )
+    def test_files_may_lie_between_the_rows_of_another(
+        self, owners: list[tuple[int, int]], batch_bytes: int
+    ) -> None:
+        """An earlier merge may have joined the files around a third one."""
+        files, topic = MemoryFiles(), log_topic()
+        rows: list[dict[str, Any]] = [
+            {"partition": part, "offset": at, "timestamp": T0, "timestampType": 0}
+            for at, (part, _) in enumerate(owners)
+        ]
+        rows.sort(key=lambda row: row["partition"])
+        group = [
+            data_file(files, topic, [row for row in rows if owners[row["offset"]][1] == owner])
+            for owner in sorted({owner for _, owner in owners})
+        ]
+        work = CompactWork(files=files, clock=ManualClock(), topic=topic, group=group)
+        with patch.object(table_files, "BATCH_BYTES", batch_bytes):
+            (merged,) = compacted(work)
+        written = opened(files, f"{table_directory(topic)}/{merged.path}").read()
+
+        found = written.select(["partition", "offset"]).to_pylist()
+        assert found == [{"partition": one["partition"], "offset": one["offset"]} for one in rows]
+
     def test_a_file_that_is_damaged_is_told(self, log_dir: str) -> None:
         fill(log_dir, TIER_FILES - 1)
         append(log_dir, 0, ["z"])
@@ -103,6 +149,19 @@ class TestMerging:
         files = Snapshot(version=1, files={str(number): one for number in range(TIER_FILES)})
 
         assert len(small_groups(files)) == groups
+
+
+def log_topic() -> TopicDescription:
+    return TopicDescription("t", "0" * 22, 2, {}, 0)
+
+
+def data_file(
+    files: MemoryFiles, topic: TopicDescription, rows: Sequence[dict[str, Any]]
+) -> DataFile:
+    """A file of the table, with these rows."""
+    batches = pa.Table.from_pylist(rows, schema=ARROW_SCHEMA).to_batches()
+    (one,) = write_files(files, table_directory(topic), batches, 0)
+    return DataFile(one.path, one.bytes, one.rows, None, {})
 
 
 OURS = {"sparklog.sorted": "true"}
@@ -197,6 +256,16 @@ class TestVacuum:
         log.partition.files.write_new(stray, b"")
 
         assert stray not in self.vacuumed(log, 0)
+
+    def test_obeys_a_delay_that_changed_since_it_began(self, log: Compacted) -> None:
+        log.wait(DAY_MS)
+        (step,) = vacuum(log.context, ["t"], {})
+        topic = log.partition.image.description
+        configs = {**topic.configs, "sparklog.reader.grace.ms": str(10 * DAY_MS)}
+        log.partition.commit(description=replace(topic, configs=configs))
+        step.execute()
+
+        assert len(self.paths(log)) == TIER_FILES + 1
 
     def test_leaves_the_files_of_others_alone(self, log: Compacted) -> None:
         other = f"{DIRECTORY}/table/part-00000-1.snappy.parquet"

@@ -103,12 +103,10 @@ def dump_log(
 
     Where Kafka's tool ends with an exception, it raises CorruptRecordError naming file and
     position, after it has yielded the lines before the damage. Raises UsageError for a name without
-    a base offset, and for a negative `max_bytes`.
+    a base offset.
     """
     view = byte_view(file.data)
     yield _title(file)
-    if max_bytes < 0:
-        raise UsageError(f"--max-bytes {max_bytes}: allowed are 0 to {FILE_BYTES_MAX}")
     if len(view) > FILE_BYTES_MAX:
         raise CorruptRecordError(
             f"The size of segment {file.path} ({len(view)}) is larger than the maximum allowed "

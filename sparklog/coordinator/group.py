@@ -86,8 +86,10 @@ class Group:
 
     def _join_problem(self, request: JoinRequest) -> int:
         names = {one.name for one in request.protocols}
+        is_pending = request.member_id in self.members.pending
         if not self._takes(request.member_id):
-            self.members.pending.discard(request.member_id)
+            if is_pending:
+                self._forget(request.member_id)
             return ErrorCode.GROUP_MAX_SIZE_REACHED
         if not (request.protocol_type and names):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -95,7 +97,7 @@ class Group:
             is_same = self.protocol_type == request.protocol_type
             if not is_same or (len(self.members) and names.isdisjoint(self.members.candidates)):
                 return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if request.member_id and request.member_id not in self.members.pending:
+        if request.member_id and not (is_pending and request.instance_id is None):
             return self.members.problem(request.member_id, request.instance_id)
         return NONE
 
@@ -155,6 +157,8 @@ class Group:
         self._timers.cancel(Timer(self.group_id, MEMBER, known))
         leader = self.members.leader
         self.members.replace(instance_id, member_id)
+        if known in self._unsynced:
+            self._unsynced ^= {known, member_id}
         member.client_id, member.client_host = request.client_id, request.client_host
         self._update(member, request, token, out)
         self._session(member_id, member.session_timeout_ms, now)
@@ -321,8 +325,7 @@ class Group:
 
     def _leave(self, who: MemberIdentity, out: Effects) -> int:
         if who.member_id in self.members.pending:
-            self.members.pending.discard(who.member_id)
-            self._timers.cancel(Timer(self.group_id, MEMBER, who.member_id))
+            self._forget(who.member_id)
             return NONE
         member_id = who.member_id or self.members.static_id(who.instance_id or "") or ""
         problem = self.members.problem(member_id, who.instance_id)
@@ -375,6 +378,10 @@ class Group:
 
     def _session(self, member_id: str, timeout_ms: int, now: Now) -> None:
         self._timers.set(Timer(self.group_id, MEMBER, member_id), now.timer_ms + timeout_ms)
+
+    def _forget(self, pending_id: str) -> None:
+        self.members.pending.discard(pending_id)
+        self._timers.cancel(Timer(self.group_id, MEMBER, pending_id))
 
     def _drop(self, member: Member, out: Effects) -> None:
         self._release(member, ErrorCode.UNKNOWN_MEMBER_ID, out)

@@ -1,7 +1,8 @@
 """The members of a classic group, by member id and (static members) instance id; pending ids.
 
 A pending id was given to a client that has not joined with it yet (KIP-394). A static member
-(KIP-345) keeps its place if its client joins again with the same instance id.
+(KIP-345) keeps its place if its client joins again with the same instance id. It never has a
+pending id.
 """
 
 from collections import Counter
@@ -62,8 +63,10 @@ class Members:
     def remove(self, member: Member) -> None:
         """Remove a member; if it leads, another member becomes the leader."""
         del self._by_id[member.member_id]
-        if member.instance_id is not None:
-            del self._static_ids[member.instance_id]
+        # Records of old logs may have two members with one instance id: the last has it.
+        instance_id = member.instance_id
+        if instance_id is not None and self._static_ids.get(instance_id) == member.member_id:
+            del self._static_ids[instance_id]
         if self.leader == member.member_id:
             self.leader = next(iter(self._by_id), None)
 

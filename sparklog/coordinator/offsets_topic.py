@@ -5,11 +5,12 @@ the partition. Every append carries the epoch, so appends of a former coordinato
 """
 
 import os
+from collections.abc import Iterator
 from typing import Final, Protocol
 
 from sparklog.clock import Clock
 from sparklog.coordinator.batches import records_of
-from sparklog.coordinator.records import OFFSETS_TOPIC
+from sparklog.coordinator.records import OFFSETS_TOPIC, Record
 from sparklog.garbage import seldom_collected
 from sparklog.group_commit.append_topics import live_topic
 from sparklog.log.names import random_uuid
@@ -80,16 +81,27 @@ def load(
     reader = TopicReader(catalog.files, topic, catalog.topic_image(topic))
     log = reader.partition(partition)
     start, end = max(start, log.log_start_offset), log.log_end_offset
-    if start < end:
-        pieces = raw_batches(
-            catalog.files,
-            reader.directory,
-            reader.slices(partition, start, end),
-            READ_BYTES_MAX,
-            PIECE_BYTES,
-            READ_COMMITTED,
-        )
-        with seldom_collected():
-            for record in records_of(pieces, start, end):
-                shard.replay(*record)
+    with seldom_collected():
+        for record in _records(catalog, reader, partition, start, end):
+            shard.replay(*record)
     return end
+
+
+def records(
+    catalog: Catalog, topic: TopicDescription, partition: int, start: int, end: int
+) -> list[Record]:
+    """Return the records of a partition in [start, end). The rest is as for `load`."""
+    reader = TopicReader(catalog.files, topic, catalog.topic_image(topic))
+    start = max(start, reader.partition(partition).log_start_offset)
+    return list(_records(catalog, reader, partition, start, end))
+
+
+def _records(
+    catalog: Catalog, reader: TopicReader, partition: int, start: int, end: int
+) -> Iterator[Record]:
+    if start < end:
+        slices = reader.slices(partition, start, end)
+        pieces = raw_batches(
+            catalog.files, reader.directory, slices, READ_BYTES_MAX, PIECE_BYTES, READ_COMMITTED
+        )
+        yield from records_of(pieces, start, end)

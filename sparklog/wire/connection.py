@@ -2,7 +2,8 @@
 
 A request begins when all earlier ones are answered, as in a broker. Produce requests after produce
 requests begin at once, so that pipelined ones share an entry. If a client has sent more requests
-than may wait, or does not read its answers, the gateway reads nothing from it until that changes.
+than may wait, waits for room for its records, or does not read its answers, the gateway reads
+nothing from it until that changes.
 
 Before a client is authenticated it may only ask for versions and authenticate. The gateway closes
 the connection of a client that is idle or slow (`close_overdue`).
@@ -141,10 +142,10 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
 
     def eof_received(self) -> bool:
-        """Answer the received requests, then close. A fetch that waits for records is dropped."""
+        """Answer the received requests, then close. Fetches are dropped: they wait for records."""
         self._is_closing = True
         self._end_fetch()
-        self._close_when_answered()
+        self._go_on()
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
@@ -178,7 +179,7 @@ class Connection(asyncio.BufferedProtocol):
         self._close_when_answered()
 
     def _go_on(self) -> None:
-        """Begin the requests that need not wait any more."""
+        """Begin the requests that need not wait any more; close if those were the last ones."""
         while self._waiting and self._may_begin(self._waiting[0]):
             frame = self._waiting.popleft()
             try:
@@ -186,7 +187,10 @@ class Connection(asyncio.BufferedProtocol):
             except Exception as error:  # noqa: BLE001 - a bug costs this connection, and no other
                 self._failed(error)
                 return
+            if self._is_closing:
+                self._end_fetch()
         self._read_or_not()
+        self._close_when_answered()
 
     def _may_begin(self, frame: memoryview) -> bool:
         if self._sender.is_paused or self._waits_for_room(frame):
@@ -342,7 +346,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _read_or_not(self) -> None:
         limits = self._gateway.limits
-        may_read = len(self._waiting) + len(self._slots) < REQUESTS_MAX
+        may_read = self._room is None and len(self._waiting) + len(self._slots) < REQUESTS_MAX
         if may_read and limits.is_full and not self._large_bytes:
             may_read = False
             limits.wait(self._read_again)

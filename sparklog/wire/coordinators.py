@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from sparklog.coordinator.offsets_topic import claim, load, offsets_topic
+from sparklog.coordinator.offsets_topic import claim, load, offsets_topic, records
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC, Record
 from sparklog.coordinator.requests import ListedGroup, ListRequest, Request
@@ -70,7 +70,7 @@ class Coordinators:
         return self._owner(partition_of(group_id, topic.num_partitions))
 
     async def ask(self, request: Request, group_id: str, image: Image | None = None) -> Any:
-        """Return the answer to a request for a group.
+        """Return the answer to a request for a group; it knows all records in the newest image.
 
         `image` is the newest image, if the caller has just read it. Raises NotCoordinatorError,
         CoordinatorNotAvailableError, and the errors of an append.
@@ -78,7 +78,9 @@ class Coordinators:
         image = image or await self._gateway.image()
         topic = await self._topic(image)
         number = partition_of(group_id, topic.num_partitions)
-        shard = self._at_hand(image, topic, number) or await self._owned(topic, number)
+        shard = self._at_hand(image, topic, number)
+        if shard is None or not await shard.caught_up(_end_of(image, topic, number)):
+            shard = await self._owned(topic, number)
         return await shard.ask(request)
 
     def ask_at_once(
@@ -86,8 +88,8 @@ class Coordinators:
     ) -> "asyncio.Future[Any] | None":
         """Return a future of the answer; None if the shard must first be claimed or read.
 
-        `image` may be old: the append of a commit compares the leader epoch. The future raises as
-        `ask`.
+        For requests that append: `image` may be old, as the append compares the leader epoch. The
+        future raises as `ask`.
         """
         topic = image.names.get(OFFSETS_TOPIC)
         if topic is None:
@@ -131,7 +133,7 @@ class Coordinators:
         return topic
 
     def _at_hand(self, image: Image, topic: TopicDescription, number: int) -> OwnedShard | None:
-        """Return the shard of a partition; None unless it is owned, and up to date in an image."""
+        """Return the shard of a partition; None unless it is owned in an image with the topic."""
         shard, opened = self._shards.get(number), image.topic(topic.topic_id)
         if shard is None or opened is None or not opened.is_open or not self._owns(number):
             return None
@@ -151,20 +153,10 @@ class Coordinators:
                 raise error
             shard = shard or await self._claimed(topic, number)
             image = await self._gateway.image(topic)
-            start = shard.follows_from(image)
-            if start is not None and await self._follows(topic, shard, start):
-                continue
             problem = shard.problem(image)
-            if problem is None and not shard.is_over:
+            if problem is None and await shard.caught_up(_end_of(image, topic, number)):
                 return shard
             shard.end(problem or NotCoordinatorError("given up"))
-
-    async def _follows(self, topic: TopicDescription, shard: OwnedShard, start: int) -> bool:
-        """Let a shard read others' records from an offset on; return whether it could take them."""
-        read = _Records()
-        look = partial(load, self._gateway.catalog, topic, shard.partition, read, start)
-        end = await self._gateway.lookup(look)
-        return shard.follow(start, read.records, end)
 
     async def _claimed(self, topic: TopicDescription, number: int) -> OwnedShard:
         """Claim and read a partition; return its shard. Concurrent calls share one claim."""
@@ -188,10 +180,17 @@ class Coordinators:
             return epoch, load(gateway.catalog, topic, number, shard)
 
         epoch, end = await gateway.lookup(read)
-        claimed = Claimed(topic, number, epoch, end)
-        owned = OwnedShard(claimed, shard, gateway.appends, gateway.clock, self._ended)
+        claimed, later = Claimed(topic, number, epoch, end), partial(self._read, topic, number)
+        owned = OwnedShard(claimed, shard, later, gateway.appends, gateway.clock, self._ended)
         self._shards[number] = owned
         return owned
+
+    async def _read(
+        self, topic: TopicDescription, number: int, start: int, end: int
+    ) -> Sequence[Record]:
+        """Return the records of a partition in [start, end)."""
+        catalog = self._gateway.catalog
+        return await self._gateway.lookup(lambda: records(catalog, topic, number, start, end))
 
     def _ended(self, shard: OwnedShard, error: SparklogError) -> None:
         del self._shards[shard.partition]
@@ -200,12 +199,7 @@ class Coordinators:
             self._left_alone[shard.partition] = until_ms
 
 
-class _Records:
-    """The records of a partition, as they are read."""
-
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-
-    def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take a record."""
-        self.records.append(Record(key, value))
+def _end_of(image: Image, topic: TopicDescription, number: int) -> int:
+    """Return the log end offset of a partition; 0 if the topic is gone."""
+    opened = image.topic(topic.topic_id)
+    return 0 if opened is None else opened.partition(number).log_end_offset

@@ -11,7 +11,7 @@ from uuid import uuid4
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.admin.kafka_metrics import KafkaMetrics
 from sparklog.clock import Clock
-from sparklog.errors import LogDirError, SparklogError
+from sparklog.errors import LogDirError, SparklogError, TopicExistsError
 from sparklog.group_commit.appends import AppendCommit, AppendLimits
 from sparklog.housekeeper import Housekeeper
 from sparklog.log_reader.followed_topics import FollowedTopics
@@ -189,11 +189,20 @@ class Gateway:
             )
         )
 
-    async def create_topic(self, name: str) -> TopicDescription:
-        """Create a topic with num.partitions partitions. Raises as AdminClient.create_topics."""
+    async def auto_created(self, name: str) -> TopicDescription:
+        """Return a topic; create it with num.partitions partitions if it does not exist.
+
+        Raises as AdminClient.create_topics.
+        """
         count = self.settings.num_partitions
-        topics = [NewTopic(name, count)]
-        return (await self.administer(lambda: self.admin.create_topics(topics)))[0]
+
+        def create() -> TopicDescription:
+            try:
+                return self.admin.create_topics([NewTopic(name, count)])[0]
+            except TopicExistsError:  # another client was first
+                return self.catalog.topic(name)
+
+        return await self.administer(create)
 
     async def close(self) -> None:
         """Finish all accepted requests: commit and answer them.

@@ -5,6 +5,8 @@
 
 Records that wait for the same commit are one batch, as in a broker's coordinator
 (`group.coordinator.append.linger.ms`): every batch has a cost of its own.
+Others append offsets between the batches (others_offsets.py): `caught_up` waits for them.
+
 An append that does not land ends the ownership: waiting requests are answered with an error, and
 the groups are read from the log again. So does a request whose records cannot be encoded or are
 larger than a batch may be: the shard has taken it, and differs from the log. Only that request is
@@ -20,7 +22,7 @@ from typing import Any, Final, NamedTuple
 from sparklog.clock import Clock
 from sparklog.config import TopicConfig
 from sparklog.coordinator.batches import batch_of
-from sparklog.coordinator.records import Record, is_offset
+from sparklog.coordinator.records import Record
 from sparklog.coordinator.requests import Effects, Now, Request
 from sparklog.coordinator.shard import Shard
 from sparklog.errors import (
@@ -35,6 +37,7 @@ from sparklog.group_commit.appends import Append, AppendCommit, Appended
 from sparklog.metadata.image import Image
 from sparklog.model import TopicDescription
 from sparklog.record.layout import BATCH_HEADER_SIZE
+from sparklog.wire.others_offsets import OthersOffsets, Read
 
 MS_PER_S: Final = 1000
 NEVER_MS: Final = 2**63
@@ -75,11 +78,12 @@ class OwnedShard:
         self,
         claimed: Claimed,
         shard: Shard,
+        read: Read,
         appends: AppendCommit,
         clock: Clock,
         on_end: "Callable[[OwnedShard, SparklogError], None]",
     ) -> None:
-        """`shard` holds the records of the claimed partition.
+        """`shard` holds the records of the claimed partition; `read` reads later ones.
 
         `on_end` is called when the ownership ends, before the waiting requests get the error.
         """
@@ -90,6 +94,9 @@ class OwnedShard:
         self._epoch = claimed.leader_epoch
         self._shard = shard
         self._end_offset = claimed.end_offset
+        """The end of the log as this instance knows it: of its last batch, or of a gap."""
+        self._others = OthersOffsets(read, shard.replay, self._move, self.end)
+        self._moved = asyncio.Event()
         self._appends = appends
         self._clock = clock
         self._waiting: set[asyncio.Future[Any]] = set()
@@ -147,10 +154,9 @@ class OwnedShard:
         return most if most <= self._bytes_max else len(batch_of(records, self._clock.now_ms()))
 
     def problem(self, image: Image) -> SparklogError | None:
-        """Return an error if the shard differs from the partition in an image; else None.
+        """Return an error if another process has claimed the partition, or the topic is gone.
 
-        It differs if another process has claimed the partition or has appended to it, and if the
-        topic is gone. The image has the topic opened.
+        The image has the topic opened.
         """
         topic = image.topic(self._topic.topic_id)
         if topic is None or topic.closed_ms is not None:
@@ -158,35 +164,26 @@ class OwnedShard:
         log = topic.partition(self.partition)
         if log.leader_epoch != self._epoch:
             return NotCoordinatorError(f"{log.name} was claimed by another instance")
-        if not self._in_flight and log.log_end_offset > self._end_offset:
-            return CoordinatorNotAvailableError(f"others have appended to {log.name}")
         return None
 
-    def follows_from(self, image: Image) -> int | None:
-        """Return the offset from which the shard must read others' records; None if there are none.
+    @property
+    def _known_end(self) -> int:
+        first = self._others.first
+        return self._end_offset if first is None else first
 
-        The image has the topic opened.
-        """
-        topic = image.topic(self._topic.topic_id)
-        if topic is None or topic.closed_ms is not None or self._in_flight or self.is_over:
-            return None
-        log = topic.partition(self.partition)
-        is_own = log.leader_epoch == self._epoch
-        return self._end_offset if is_own and log.log_end_offset > self._end_offset else None
+    async def caught_up(self, end_offset: int) -> bool:
+        """Wait until the shard has all records before an offset; return False if it is over."""
+        while not self.is_over and end_offset > self._known_end:
+            if not self._in_flight and self._others.first is None:
+                self._others.add(self._end_offset, end_offset)
+                self._end_offset = end_offset
+            await self._moved.wait()
+        return not self.is_over
 
-    def follow(self, start: int, records: Sequence[Record], end: int) -> bool:
-        """Take offsets that other processes have committed, for instance by ending a transaction.
-
-        Returns False if a record is no committed offset. If the shard's end is no longer `start`,
-        nothing changes.
-        """
-        if not all(is_offset(one.key) for one in records):
-            return False
-        if start == self._end_offset and not self._in_flight:
-            for one in records:
-                self._shard.replay(*one)
-            self._end_offset = end
-        return True
+    def _move(self) -> None:
+        """Wake the calls of `caught_up`."""
+        self._moved.set()
+        self._moved.clear()
 
     def _take(self, effects: Effects) -> None:
         if effects.records:
@@ -199,6 +196,7 @@ class OwnedShard:
 
     def _append(self, records: list[Record], answers: Answers) -> None:
         """Add records to the batch that waits for its commit, or begin the next batch."""
+        self._others.note(records)
         size = _bytes_of(records)
         batch = self._growing
         if batch is not None and batch.size_bytes + size <= self._batch_bytes_max:
@@ -225,12 +223,13 @@ class OwnedShard:
         error = done.exception()
         outcome = error if error is not None else done.result()[0]
         if isinstance(outcome, Appended):
+            if (base := outcome.base_offset) > self._end_offset:
+                behind = [record for batch in self._in_flight for record in batch.records]
+                self._others.add(self._end_offset, base, behind)
             batch = self._in_flight.popleft()
+            self._end_offset = base + len(batch.records)
             self._send(batch.answers)
-            is_next = outcome.base_offset == self._end_offset
-            self._end_offset = outcome.base_offset + len(batch.records)
-            if not is_next:
-                self.end(CoordinatorNotAvailableError("others have appended"))
+            self._move()
         elif isinstance(outcome, FencedLeaderEpochError):
             self.end(NotCoordinatorError(str(outcome)))
         elif isinstance(outcome, SparklogError):
@@ -244,6 +243,8 @@ class OwnedShard:
             return
         self.is_over = True
         self._timer.cancel()
+        self._others.close()
+        self._move()
         self._on_end(self, error)
         for token in list(self._waiting):
             if not token.done():

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from socket import SHUT_WR
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,7 +19,7 @@ from sparklog.wire.handlers import HANDLERS, Call, Reply
 from sparklog.wire.handlers.fetch_read import FetchRequest
 from sparklog.wire.versions import ApiKey
 from tests.client_batches import client_batch
-from tests.wire.fetching import Part, fetch_request, partitions_of, values
+from tests.wire.fetching import NEWEST, Part, fetch_request, partitions_of, values
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.processes import until
 from tests.wire.test_metadata import topics_asked
@@ -89,6 +90,32 @@ class TestAClientThatTakesNothing:
         assert client.receive(ApiKey.METADATA, 12).topics == ()
 
 
+class TestAClientThatHasSentAll:
+    @pytest.mark.parametrize("count", [1, 2])
+    def test_gets_its_answers_but_those_of_fetches(
+        self, running: RunningGateway, client: Client, count: int
+    ) -> None:
+        [topic] = running.server.gateway.admin.create_topics([NewTopic("t", 1)])
+        for _ in range(count):
+            client.send(fetch_request(NEWEST, topic, Part(), wait_ms=10**9))
+            client.send(topics_asked(12, "t"))
+        client.socket.shutdown(SHUT_WR)
+        for _ in range(count):
+            assert client.receive(ApiKey.METADATA, 12).topics[0].name == "t"
+        assert client.receive_frame() == b""
+        until(lambda: not running.server.gateway.connections)
+
+    def test_is_gone_when_its_last_request_is_a_fetch(
+        self, running: RunningGateway, client: Client
+    ) -> None:
+        [topic] = running.server.gateway.admin.create_topics([NewTopic("t", 1)])
+        client.send(topics_asked(12, "t"))
+        client.send(fetch_request(NEWEST, topic, Part(), wait_ms=10**9))
+        client.socket.shutdown(SHUT_WR)
+        assert client.receive(ApiKey.METADATA, 12).topics[0].name == "t"
+        assert client.receive_frame() == b""
+
+
 class TestAFullGateway:
     @pytest.mark.parametrize("limit", ["max_pending_bytes", "queued_max_request_bytes"])
     def test_takes_one_request_after_another(self, tmp_path: Path, limit: str) -> None:
@@ -101,15 +128,18 @@ class TestAFullGateway:
         expected = [str(number).encode() for number in range(5)]
         assert TemporaryLogDir(tmp_path / "log")["t"].values() == expected
 
-    def test_waits_until_there_is_room(self, running: RunningGateway, client: Client) -> None:
+    def test_reads_nothing_and_goes_on_when_there_is_room(
+        self, running: RunningGateway, client: Client
+    ) -> None:
         running.server.gateway.admin.create_topics([NewTopic("t", 1)])
         client.ask(topics_asked(12))
         [connection] = running.server.gateway.connections
         appends = running.server.gateway.appends
         running.run(held(appends, 10**9))
         client.send(produce_request(9, "t", (0, client_batch("a"))))
+        until(lambda: len(connection._waiting) == 1)
+        assert not connection._is_reading
         client.send(produce_request(9, "t", (0, client_batch("b"))))
-        until(lambda: len(connection._waiting) == 2)
         running.run(held(appends, -(10**9)))
         found = [answers(client.receive(ApiKey.PRODUCE, 9)) for _ in range(2)]
         assert found == [[(0, 0, 0)], [(0, 0, 1)]]

@@ -1,6 +1,7 @@
 """Metadata and ApiVersions, in every version that is served."""
 
 import struct
+from contextlib import ExitStack
 from pathlib import Path
 from uuid import UUID
 
@@ -96,6 +97,17 @@ class TestMetadata:
             [found] = client.ask(topics_asked(12, "new")).topics
         assert len(found.partitions) == 4
         assert AdminClient(tmp_path / "log").list_topics() == ["new"]
+
+    def test_clients_that_make_a_topic_at_the_same_time_all_get_it(self, tmp_path: Path) -> None:
+        with (
+            gateway(tmp_path / "log", auto_create_topics_enable=True) as running,
+            ExitStack() as stack,
+        ):
+            clients = [stack.enter_context(Client(running.port)) for _ in range(5)]
+            for client in clients:
+                client.send(topics_asked(12, "new"))
+            found = [client.receive(ApiKey.METADATA, 12).topics[0] for client in clients]
+        assert [(one.error_code, len(one.partitions)) for one in found] == [(0, 1)] * 5
 
     @pytest.mark.parametrize("name", ["no/good", "__cluster_metadata"])
     def test_no_topic_is_made_of_an_illegal_name(self, tmp_path: Path, name: str) -> None:

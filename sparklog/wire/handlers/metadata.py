@@ -80,7 +80,7 @@ async def _asked(call: Call, image: Image, request: object, wanted: object) -> _
     if not call.allows(Scope.ADMIN, name):
         return _Missing(name, NO_UUID, DENIED[Resource.TOPIC])
     try:
-        created = await call.gateway.create_topic(name)
+        created = await call.gateway.auto_created(name)
     except SparklogError as error:
         return _Missing(name, NO_UUID, error.code)
     return _found(await call.gateway.image(created), created)

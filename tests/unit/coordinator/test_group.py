@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
+from sparklog.coordinator.member import Member
+from sparklog.coordinator.members import Members
 from sparklog.coordinator.requests import (
+    ConsumerHeartbeat,
     LeaveRequest,
     MemberIdentity,
     Protocol,
@@ -145,6 +148,23 @@ class TestJoining:
         assert code_of(bob) == ErrorCode.GROUP_MAX_SIZE_REACHED
         ada.joins()
         assert code_of(ada) == 0
+
+    def test_an_id_that_it_has_refused_is_forgotten(self) -> None:
+        groups = Groups(max_size=1)
+        ada, bob = groups.member("ada"), groups.member("bob")
+        bob.asks_to_join()
+        ada.joins()
+        bob.member_id = "bob-1"
+        bob.joins()
+        assert code_of(bob) == ErrorCode.GROUP_MAX_SIZE_REACHED
+        groups.passes(DELAY_MS)
+        ada.leaves()
+        member = ConsumerHeartbeat(
+            GROUP, "eve", 0, owned=frozenset(), topic_names=("flights",), rebalance_timeout_ms=1
+        )
+        assert groups.told(member).error_code == 0
+        groups.passes(SESSION_MS - DELAY_MS)
+        assert groups.told(member._replace(epoch=1)).error_code == 0
 
     def test_nor_while_it_rebalances(self) -> None:
         groups = Groups(max_size=1)
@@ -445,6 +465,38 @@ class TestStaticMembers:
         assert again.answer is not None
         assert again.answer.generation == 2
 
+    def test_one_that_comes_again_before_its_sync_must_sync_in_time(self) -> None:
+        groups = Groups()
+        ada = groups.member("ada", rebalance_timeout_ms=10_000)
+        fields: dict[str, Any] = {"instance_id": "first", "rebalance_timeout_ms": 10_000}
+        bob = groups.member("bob", **fields)
+        for one in (ada, bob):
+            one.joins()
+        groups.passes(2 * DELAY_MS)
+        assert ada.leads
+        ada.syncs()
+        again = groups.member("bob", **fields)
+        again.joins()
+        assert (code_of(again), groups.state) == (0, "Stable")
+        groups.passes(10_000)
+        assert again.heartbeats() == ErrorCode.UNKNOWN_MEMBER_ID
+
+    @pytest.mark.parametrize(
+        ("instance_id", "code"),
+        [("first", ErrorCode.FENCED_INSTANCE_ID), ("second", ErrorCode.UNKNOWN_MEMBER_ID)],
+    )
+    def test_a_pending_id_is_no_static_member(self, instance_id: str, code: int) -> None:
+        groups = Groups()
+        stable(groups, "ada", instance_id="first")
+        bob = groups.member("bob")
+        bob.asks_to_join()
+        assert bob.answer is not None
+        bob.member_id = bob.answer.member_id
+        bob.joins(instance_id=instance_id)
+        assert code_of(bob) == code
+        bob.joins()
+        assert bob.answer is None
+
     def test_one_that_does_not_come_keeps_its_place_for_its_session(self) -> None:
         groups = Groups()
         fields = {"rebalance_timeout_ms": 10_000}
@@ -482,3 +534,14 @@ class TestStaticMembers:
         bob = groups.member("bob", instance_id="second")
         bob.member_id = "bob-7"
         assert bob.heartbeats() == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_of_two_with_one_instance_id_the_last_has_it(self) -> None:
+        """An old log may have such a group."""
+        members = Members()
+        ada, bob = (Member(name, "first", "", "", 1, 1, ()) for name in ("ada", "bob"))
+        members.add(ada)
+        members.add(bob)
+        members.remove(ada)
+        assert members.static_id("first") == "bob"
+        members.remove(bob)
+        assert members.static_id("first") is None

@@ -37,12 +37,13 @@ LOOK_S: Final = 1.0
 FOLD_PAUSE_MS: Final = 10_000
 """The pause between two folds of a housekeeper. A segment that comes and goes within the pause
 costs no row."""
-SOON: Final = 2
+SOON: Final = 8
 """A housekeeper does not wait for the end of the pause when so many times the limits of `fold` lie
 behind."""
 LATE: Final = 4
-"""A service folds itself when so many times the limits lie behind: its housekeeper does not
-work."""
+LATE_MS: Final = 60_000
+"""A service folds itself when for so long LATE times the limits lie behind, and no other process
+has folded: its housekeeper does not work."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -54,6 +55,8 @@ class _House:
         self.thread: Thread | None = None
         self.cleaned_ms: int | None = None
         self.failed_ms: int | None = None
+        self.overdue: tuple[int, int] | None = None
+        """The last fold's cover, and the time since when the next one is overdue."""
 
 
 _houses: WeakKeyDictionary[MetadataLog, _House] = WeakKeyDictionary()
@@ -86,13 +89,24 @@ def keep_house(log: MetadataLog) -> None:
 
 def keep_house_late(log: MetadataLog) -> None:
     """Fold in the background if the housekeeper should have folded long ago."""
-    if is_overdue(log.read_last(), log.bytes_behind, LATE):
+    image = log.read_last()
+    if not is_overdue(image, log.bytes_behind, LATE):
+        return
+    house, now_ms = _house_of(log), log.clock.boot_ms()
+    if house.overdue is None or house.overdue[0] != image.fold.cover:
+        house.overdue = image.fold.cover, now_ms
+    if now_ms - house.overdue[1] >= LATE_MS:
         _fold_in_background(log)
 
 
-def _fold_in_background(log: MetadataLog) -> None:
+def _house_of(log: MetadataLog) -> _House:
     with _lock:
-        house = _houses.setdefault(log, _House())
+        return _houses.setdefault(log, _House())
+
+
+def _fold_in_background(log: MetadataLog) -> None:
+    house = _house_of(log)
+    with _lock:
         failed_ms = house.failed_ms
         is_early = failed_ms is not None and log.clock.boot_ms() - failed_ms < FOLD_RETRY_MS
         if house.thread is not None or is_early:

@@ -17,6 +17,7 @@ from sparklog.housekeeper import (
     GIVE_BACK_MS,
     GROWTH,
     IDLE_MS,
+    NICE,
     RESTART_MAX_MS,
     RESTART_MS,
     SMALL_GROWTH_MS,
@@ -74,6 +75,12 @@ class TestItStarts:
         assert not world.runs(7)
         assert not world.runs(7 + GROWTH - 1)
         assert world.runs(7 + GROWTH)
+
+    def test_behind_its_service(self, world: World) -> None:
+        pid = started(world).housekeeper.pid
+        assert pid is not None
+        nicer = os.getpriority(os.PRIO_PROCESS, pid) - os.getpriority(os.PRIO_PROCESS, 0)
+        assert nicer == NICE or os.getpriority(os.PRIO_PROCESS, pid) == 19
 
     def test_a_while_after_a_smaller_growth(self, world: World) -> None:
         assert not world.runs(7)

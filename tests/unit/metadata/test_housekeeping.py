@@ -165,14 +165,34 @@ class TestBesideAHousekeeper:
         assert world.log in k._houses
         wait(world.log)
         while not f.is_overdue(world.log.image(), world.log.bytes_behind, k.LATE):
+            world.clock.advance(k.LATE_MS)
+            keep_house_late(world.log)
+            world.produce(1)
+        for wait_ms in (0, k.LATE_MS - 1):
+            world.clock.advance(wait_ms)
             keep_house_late(world.log)
             assert k._houses[world.log].thread is None
-            world.produce(1)
         before = world.log.image()
+        world.clock.advance(1)
         keep_house_late(world.log)
         wait(world.log)
 
         assert world.log.image().fold.cover == before.version
+
+    def test_a_service_does_not_fold_if_another_process_does(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(f, "FOLD_AT_THE_LATEST_BYTES", 1)
+        for _ in range(3):
+            world.produce(2)
+            keep_house_late(world.log)
+            world.clock.advance(k.LATE_MS - 1)
+            other = world.fresh()
+            f.fold(other)
+            world.produce(2)
+            keep_house_late(world.log)
+            assert k._houses[world.log].thread is None
+            world.clock.advance(1)
 
     def test_a_housekeeper_folds_now_and_then(
         self, world: World, monkeypatch: pytest.MonkeyPatch

@@ -114,9 +114,9 @@ def read_messages(
     while data := interrupts.read(stream, chunk_bytes):
         rest.append(data)
         if delimiter and delimiter in _tail(rest, len(delimiter)):
-            whole, cut, left = b"".join(rest).rpartition(delimiter)
+            messages, left = _cut(b"".join(rest), delimiter)
             rest = [left]
-            yield _cut(whole, cut)
+            yield messages
     last = b"".join(rest)
     if last:
         yield pa.array([last], pa.binary())
@@ -128,10 +128,12 @@ def _tail(parts: Sequence[bytes], size: int) -> bytes:
     return before + parts[-1]
 
 
-def _cut(data: bytes, delimiter: bytes) -> pa.Array:
-    messages = pc.split_pattern(pa.array([data], pa.binary()), delimiter).flatten()
+def _cut(data: bytes, delimiter: bytes) -> tuple[pa.Array, bytes]:
+    """Return the messages of a text, cut from its beginning on, and what stands behind them."""
+    parts = pc.split_pattern(pa.array([data], pa.binary()), delimiter).flatten()
+    messages, left = parts[:-1], parts[-1].as_py()
     sizes = pc.binary_length(messages)
-    return messages if pc.min(sizes).as_py() else messages.filter(pc.greater(sizes, 0))
+    return messages if pc.min(sizes).as_py() else messages.filter(pc.greater(sizes, 0)), left
 
 
 def _cut_keys(messages: pa.Array, delimiter: bytes) -> tuple[pa.Array, pa.Array]:
@@ -167,7 +169,7 @@ def json_rows(messages: pa.Array, place: str, first: int) -> dict[str | None, In
 def _record(line: bytes) -> dict[str, Any]:
     try:
         found = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"no JSON: {error}") from None
     if not isinstance(found, dict):
         raise TypeError(f"{_shown(found)} is no record: a JSON object with key and value")

@@ -44,7 +44,13 @@ class ProduceArguments(CommonArguments):
     ] = None
     partition: Annotated[
         int | None,
-        typer.Option("--partition", "-p", help="The partition; -1 lets the partitioner choose."),
+        typer.Option(
+            "--partition",
+            "-p",
+            min=-1,
+            max=2**31 - 1,
+            help="The partition; -1 lets the partitioner choose.",
+        ),
     ] = None
     key: Annotated[
         str | None, typer.Option("--key", "-k", help="The key of messages that have none.")
@@ -98,7 +104,8 @@ def produce(arguments: ProduceArguments) -> None:
     """Write messages from stdin or files to a topic.
 
     A message is a line, or a JSON object a line with --format json. Everything becomes visible in
-    one commit at the end of input; Ctrl-C ends the input. Prints the offsets that were given.
+    one commit at the end of input; Ctrl-C ends the input. Prints the offsets that were given, also
+    before an error if --commit-every has committed some.
     """
     from sparklog.cli.input import read_messages
     from sparklog.cli.interrupt import Interrupts
@@ -120,6 +127,8 @@ def produce(arguments: ProduceArguments) -> None:
         production.commit()
     except BaseException:
         production.abort()
+        if production.produced.ranges:  # by --commit-every
+            _report(arguments, production.produced, production.clock.now_ms() - began_ms)
         raise
     _report(arguments, production.produced, production.clock.now_ms() - began_ms)
 

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from sparklog.admin import AdminClient
 
 _DURATION: Final = re.compile(
-    r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d{1,3})?)S)?)?"
+    r"P(?:(?P<d>\d{1,9})D)?"
+    r"(?:T(?:(?P<h>\d{1,9})H)?(?:(?P<m>\d{1,9})M)?(?:(?P<s>\d{1,9}(?:\.\d{1,3})?)S)?)?"
 )
+_NUMBER: Final = re.compile(r"\d{1,18}")
 _UNIT_MS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -267,8 +269,7 @@ def _rows(path: Path) -> Iterable[tuple[str | None, TopicPartition, int]]:
     for number, row in enumerate(lines, 1):
         if not row:
             continue  # an empty line
-        is_right = len(row) in (3, 4) and row[-2].isdecimal() and row[-1].isdecimal()
-        if not is_right:
+        if len(row) not in (3, 4) or not all(map(_NUMBER.fullmatch, row[-2:])):
             raise UsageError(
                 f"{path}, line {number}: allowed are topic,partition,offset and "
                 f"group,topic,partition,offset"

@@ -168,8 +168,7 @@ class Group:
         member.joining = None
         answer = self._join_answer(member)
         if not request.skips_assignment:
-            # The answer names the old leader id, so the client does not assign partitions: no
-            # member waits for an assignment.
+            # The old leader id: so the client assigns nothing. No member waits for that.
             answer = answer._replace(leader=leader or "", members=())
         else:
             answer = answer._replace(skip_assignment=leader == known)
@@ -264,8 +263,7 @@ class Group:
 
     def sync(self, request: SyncRequest, token: Token, now: Now, out: Effects) -> None:
         """Take a SyncGroup; answer it now or later."""
-        problem = self._sync_problem(request)
-        if problem:
+        if problem := self._sync_problem(request):
             out.answer(token, SyncAnswer(problem))
             return
         member = self.members[request.member_id]

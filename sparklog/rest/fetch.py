@@ -8,6 +8,7 @@ Each format is an iterator of bytes, so a fetch of any size takes the memory of 
 ends before a damaged place; a fetch that begins at the damaged place fails.
 """
 
+import re
 from binascii import b2a_base64
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ ARROW: Final = "application/vnd.apache.arrow.stream"
 RAW: Final = "application/vnd.sparklog.recordbatch"
 FORMS: Final = (BINARY, JSON, ARROW, RAW)
 
+_QUALITY: Final = re.compile(r"[01](\.[0-9]{0,3})?")
 _GENERIC: Final = (
     "*/*",
     "application/*",
@@ -62,7 +64,9 @@ ARROW_SCHEMA: Final = pa.schema(
 def form_of(accept: str) -> str:
     """Return the format that an Accept header asks for. Raises ApiError (406) if there is none."""
     wanted = [_quality(part) for part in accept.split(",") if part.strip()]
-    for _, kind in sorted(wanted, key=lambda one: -one[0]):
+    for quality, kind in sorted(wanted, key=lambda one: -one[0]):
+        if not quality:
+            break  # the client refuses it, and all that follow
         if kind in FORMS:
             return kind
         if kind in _GENERIC:
@@ -77,7 +81,7 @@ def _quality(part: str) -> tuple[float, str]:
     quality = 1.0
     for parameter in parameters:
         name, _, value = parameter.strip().partition("=")
-        if name == "q" and value.replace(".", "", 1).isdigit():
+        if name == "q" and _QUALITY.fullmatch(value):
             quality = float(value)
     return quality, kind.strip().lower()
 

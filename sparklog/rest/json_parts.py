@@ -71,7 +71,8 @@ def list_parts(body: Text, name: str, elements_max: int) -> Iterator[Text]:
     """
     pattern = re.compile(rb'"%s"\s*:\s*\[' % name.encode())
     found = pattern.search(body)
-    if len(body) <= WHOLE_BYTES:
+    is_small = len(body) <= WHOLE_BYTES
+    if is_small and (found is None or not pattern.search(body, found.end())):
         yield body
         return
     if found is None:

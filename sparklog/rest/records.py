@@ -22,7 +22,7 @@ from sparklog.group_commit import Rows
 from sparklog.rest.bodies import NUMBER, invalid, parsed
 from sparklog.rest.errors import INVALID_PAYLOAD, SCHEMA_NEEDED, ApiError
 from sparklog.rest.json_parts import PART_BYTES, Text, list_parts, stream_parts
-from sparklog.rest.times import parse_time
+from sparklog.rest.times import exact_time
 
 BINARY: Final = "application/vnd.kafka.binary.v2+json"
 JSON: Final = "application/vnd.kafka.json.v2+json"
@@ -179,6 +179,8 @@ def _json(data: Any) -> bytes | None:
 
 
 def _pairs(headers: Any, name: str) -> list[dict[str, Any]]:
+    for one in headers:
+        one[name].encode()  # raises ValueError: a lone surrogate is no UTF-8
     return [{"key": one[name], "value": _base64(one.get("value"))} for one in headers]
 
 
@@ -278,7 +280,7 @@ def _append(rows: Rows, record: Record3In) -> Sent:
     except (ValueError, RecursionError) as error:
         raise ApiError(INVALID_PAYLOAD, str(error)) from None
     timestamp = record.get("timestamp")
-    when = None if timestamp is None else parse_time(timestamp)
+    when = None if timestamp is None else exact_time(timestamp)
     if when is not None and when < 0:
         raise ApiError(INVALID_PAYLOAD, f"timestamp {when} is negative")
     rows.key.append(key)

@@ -1,7 +1,7 @@
 """Times in requests: milliseconds since 1970, ISO 8601, and ListOffsets' -1, -2 and -3."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
 from fastapi import Query
@@ -35,6 +35,7 @@ TIME_DOCS: Final[dict[str, Any]] = {
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 _NUMBER_MAX: Final = 2**63 - 1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_time(text: str | int) -> int:
@@ -42,6 +43,12 @@ def parse_time(text: str | int) -> int:
 
     An ISO time before 1970 becomes 0: no record is older.
     """
+    is_number = isinstance(text, int) or _NUMBER.fullmatch(text)
+    return exact_time(text) if is_number else max(0, exact_time(text))
+
+
+def exact_time(text: str | int) -> int:
+    """Return a time in ms: an ISO time before 1970 is negative. Raises ApiError (422)."""
     if isinstance(text, int) or _NUMBER.fullmatch(text):
         number = int(text)
         if not -3 <= number <= _NUMBER_MAX:
@@ -56,7 +63,7 @@ def parse_time(text: str | int) -> int:
         ) from None
     if found.tzinfo is None:
         found = found.replace(tzinfo=UTC)
-    return max(0, int(found.timestamp() * 1000))
+    return (found - _EPOCH) // timedelta(milliseconds=1)
 
 
 def iso_time(timestamp_ms: int) -> str:

@@ -35,7 +35,8 @@ def json_decoded(
     is_bad = parsed.isNull() | parsed[_BROKEN].isNotNull() | F.ltrim(text).startswith("[")
     error = F.concat(F.lit("no JSON of the schema: "), F.substring(text, 1, _SHOWN))
     row = F.struct(*[parsed[field.name].alias(field.name) for field in fields])
-    schema_id = F.conv(F.hex(F.substring(data, 2, 4)), 16, 10).cast("int")
+    unsigned = F.conv(F.hex(F.substring(data, 2, 4)), 16, 10).cast("long")
+    schema_id = F.when(unsigned >= 2**31, unsigned - 2**32).otherwise(unsigned).cast("int")
     columns = [F.col(_quoted(name)) for name in df.columns]
     return df.withColumn(
         _PARSED, F.from_json(text, StructType([*fields.fields, broken]), options)
@@ -89,7 +90,7 @@ def _parsed(data: bytes) -> Any:
     body = data[_HEADER_BYTES:] if data[:1] == b"\0" else data
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -199,6 +199,14 @@ class TestConfigs:
 
         assert tried.status_code == made.status_code
 
+    def test_need_a_value_and_stand_once(self, client: TestClient, cluster: str) -> None:
+        path = f"{cluster}/topics/t/configs:alter"
+        before = self.value(client, cluster)
+        value = {"name": "retention.ms", "value": "9"}
+        for data in ([{"name": "retention.ms"}], [value, {**value, "operation": "DELETE"}]):
+            assert client.post(path, json={"data": data}).status_code == 422
+        assert self.value(client, cluster) == before
+
     def test_of_all_topics_are_one_list(self, client: TestClient, cluster: str) -> None:
         client.post(f"{cluster}/topics", json={"topic_name": "u"})
         found = client.get(f"{cluster}/topics/-/configs").json()

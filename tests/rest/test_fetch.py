@@ -219,16 +219,19 @@ class TestForms:
             ("text/html, application/*;q=0.1", BINARY),
             (f"{BINARY};q=0.2, {JSON};q=0.9", JSON),
             (f"{BINARY};q=x, {JSON};level=1", BINARY),
+            (f"{BINARY};q=\xb2, {JSON};q=0.9", BINARY),
+            (f"{BINARY};q=0, {JSON};q=0.001", JSON),
             (ARROW.upper(), ARROW),
         ],
     )
     def test_are_chosen_by_accept(self, client: TestClient, accept: str, form: str) -> None:
-        answer = client.get(f"{PATH}?timeout=0", headers={"Accept": accept})
+        answer = client.get(f"{PATH}?timeout=0", headers=[(b"Accept", accept.encode("latin-1"))])
 
         assert answer.headers["content-type"] == form
 
-    def test_others_are_not_to_be_had(self, client: TestClient) -> None:
-        answer = client.get(PATH, headers={"Accept": "text/html"})
+    @pytest.mark.parametrize("accept", ["text/html", f"{BINARY};q=0"])
+    def test_others_are_not_to_be_had(self, client: TestClient, accept: str) -> None:
+        answer = client.get(PATH, headers={"Accept": accept})
 
         assert (answer.status_code, answer.json()["error_code"]) == (406, 406)
 

@@ -89,6 +89,12 @@ class TestList:
 
         assert (refusal.error_code, message in refusal.message) == (code, True), refusal.message
 
+    def test_a_list_stands_once_in_a_small_body_too(self) -> None:
+        refusal = refusal_of(b'{"records":[{"value":"YQ=="}],"records":[{}]}')
+        assert (refusal.error_code, "stands twice" in refusal.message) == (422, True)
+        body = b'{"records":[{"value":{"records":[1]}}]}'
+        assert [*list_parts(body, "records", 5)] == [body]
+
     def test_of_too_many_elements_is_none(self, in_parts: None) -> None:
         with pytest.raises(ApiError, match="at most 5 records"):
             next(list_parts(b'{"records":[' + b"{}," * 20 + b"{}]}", "records", 5))

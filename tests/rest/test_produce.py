@@ -252,11 +252,20 @@ class TestV3:
     ) -> None:
         config = {"message.timestamp.after.max.ms": str(2**63 - 1)}
         AdminClient(log_dir).create_topics([NewTopic("future", 1, config)])
-        body = '{"timestamp": "-1"} {"timestamp": 9000000000000000}'
+        body = """{"timestamp": "-1"} {"timestamp": "1969-12-31T23:59:59.999Z"}
+        {"timestamp": 9000000000000000} {"timestamp": "2004-08-30T00:15:35.093Z"}"""
         reports = self.send(client, path.replace("/t/", "/future/"), body)
 
+        assert [report["error_code"] for report in reports] == [42206, 42206, 200, 200]
+        assert [one["timestamp"] for one in reports[2:]] == ["", "2004-08-30T00:15:35.093Z"]
+
+    def test_a_header_that_is_no_text_stops_no_other_record(
+        self, client: TestClient, path: str
+    ) -> None:
+        body = '{"headers": [{"name": "\\ud800"}]} {"headers": [{"name": "\\ud83d\\ude00"}]}'
+        reports = self.send(client, path, body)
+
         assert [report["error_code"] for report in reports] == [42206, 200]
-        assert reports[1]["timestamp"] == ""
 
     def test_tells_every_record_what_stopped_all(self, client: TestClient, path: str) -> None:
         body = '{"partition_id": 0} {"partition_id": 9} {"nothing": 1}'

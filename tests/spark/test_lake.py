@@ -58,6 +58,12 @@ class TestJson:
         ] == [*cases.values()]
         assert seen.get == {"records": 11, "errors": 6, "unknown_ids": 0}
 
+    def test_takes_every_schema_id_and_every_sample(self, spark: SparkSession) -> None:
+        deep = b'{"a":' + b"[" * 100_000
+        df = of_values(spark, b"\0\xff\xff\xff\xff{}", b'\0\x7f\xff\xff\xff{"a": 1}', deep)
+
+        assert [row._schema_id for row in decode(df).collect()] == [-1, 2**31 - 1, None]
+
     def test_has_the_type_of_a_sample(self, spark: SparkSession) -> None:
         df = of_values(spark, b"{", b'{"a": 1}', b'{"a": 2.5, "b": ["x"]}')
 

@@ -1,5 +1,6 @@
 """Topic configs, as in Confluent's v3."""
 
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Annotated, Final
 
@@ -138,8 +139,18 @@ async def alter_configs(request: Request, cluster_id: ClusterId, topic: TopicNam
     await check_cluster(service, cluster_id)
     await service.check_topic(topic)
     wanted = await body_of(request, models3.CONFIG_CHANGES)
-    ops = [AlterConfigOp(one.name, one.value or "", OpType(one.operation)) for one in wanted.data]
+    names = Counter(one.name for one in wanted.data)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise ApiError(422, f"{twice[0]} stands twice in the request")
+    ops = [_op(one) for one in wanted.data]
     await _alter(service, topic, ops, validate_only=wanted.validate_only)
+
+
+def _op(wanted: models3.ConfigChange) -> AlterConfigOp:
+    op = OpType(wanted.operation)
+    if op is OpType.SET and wanted.value is None:
+        raise ApiError(422, f"{wanted.name}: SET needs a value")
+    return AlterConfigOp(wanted.name, wanted.value or "", op)
 
 
 async def _alter(

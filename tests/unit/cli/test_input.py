@@ -25,11 +25,15 @@ def rows_of(*records: object) -> InputRows:
     return rows
 
 
+DELIMITERS = st.sampled_from([b"\n", b"ab", b"\0\0\0", b"\n\n"])
+
+
 class TestMessages:
-    @given(st.binary(max_size=40), st.sampled_from([b"\n", b"ab", b"\0\0\0"]), st.integers(1, 9))
+    @given(st.lists(st.sampled_from(b"\nab\0x").map(int)).map(bytes), DELIMITERS, st.integers(1, 9))
     @example(b"xa" + b"b" + b"y", b"ab", 2)
     @example(b"\0\0\0\0\0\0", b"\0\0\0", 1)
     @example(b"aababb", b"ab", 1)
+    @example(b"a\n\n\nb\n\nc", b"\n\n", 4)
     def test_they_do_not_depend_on_the_chunks(
         self, data: bytes, delimiter: bytes, chunk_bytes: int
     ) -> None:
@@ -116,7 +120,7 @@ class TestJson:
         with pytest.raises(SchemaError, match=f"stdin, record 1: .*{message}"):
             rows_of(record)
 
-    @pytest.mark.parametrize("line", [b"{", b"\xff", b""])
+    @pytest.mark.parametrize("line", [b"{", b"\xff", b"", b"[" * 100_000])
     def test_what_is_no_json_is_said(self, line: bytes) -> None:
         with pytest.raises(SchemaError, match="here, record 7: no JSON: "):
             json_rows(pa.array([line], pa.binary()), "here", 7)

@@ -209,6 +209,15 @@ class TestCommit:
             {"topic": "numbers", "partition": 0, "start": 0, "end": 10, "records": 10}
         ]
 
+    def test_those_before_an_error_are_told(self, numbers: CommandLine, tmp_path: Path) -> None:
+        (file := tmp_path / "three.txt").write_text("1\n2\n3\n")
+        call = ("produce", "numbers", file, tmp_path / "nowhere", "--commit-every", 2)
+        outcome = numbers(*call)
+
+        assert outcome.code == 1
+        assert "cannot read" in outcome.err
+        assert b"2 records in" in outcome.out
+
     def test_no_empty_one_at_the_end(self, numbers: CommandLine) -> None:
         numbers.done("produce", "numbers", "--commit-every", 2, stdin=b"1\n2\n3\n4\n")
 
@@ -316,6 +325,8 @@ class TestOptions:
             (["numbers", "--txn-app-id", "a"], "go together"),
             (["numbers", "--txn-version", "1"], "go together"),
             (["numbers", "--commit-every", "0"], "--commit-every"),
+            (["numbers", "-p", "-7"], "--partition"),
+            (["numbers", "-p", "99999999999"], "--partition"),
             (["numbers", "--commit-every=1", "--txn-app-id=a", "--txn-version=1"], "several"),
         ],
     )

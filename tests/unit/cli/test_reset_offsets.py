@@ -68,6 +68,7 @@ class TestScenarios:
             (["--all-topics", "--to-latest", "--execute", "--dry-run"], 2, "give --dry-run or"),
             (["--all-topics", "--by-duration", "2d"], 2, "allowed is PnDTnHnMnS"),
             (["--all-topics", "--by-duration", "P"], 2, "allowed is PnDTnHnMnS"),
+            (["--all-topics", "--by-duration", f"P{'9' * 400}D"], 2, "allowed is PnDTnHnMnS"),
             (["--all-topics", "--to-datetime", "soon"], 2, "'soon' is no time"),
             (["--topic", "nowhere", "--to-latest"], 1, "unknown topic 'nowhere'"),
             (["--topic", "flights", "--shift-by", "1"], 1, "flights-1: group 'idle' has committed"),
@@ -130,6 +131,14 @@ class TestFiles:
         outcome = groups("groups", "reset-offsets", "jobs", "--from-file", tmp_path, *more)
         assert outcome.code == 2
         assert "it goes without --topic and --all-topics" in outcome.err
+
+    def test_an_offset_in_a_file_has_at_most_18_digits(
+        self, groups: CommandLine, tmp_path: Path
+    ) -> None:
+        (file := tmp_path / "offsets.csv").write_text(f"flights,0,{'9' * 5000}\n")
+        outcome = groups("groups", "reset-offsets", "jobs", "--from-file", file)
+        assert outcome.code == 1
+        assert f"{file}, line 1: allowed are topic,partition,offset" in outcome.err
 
     def test_a_partition_stands_once_in_a_file(self, groups: CommandLine, tmp_path: Path) -> None:
         file = tmp_path / "offsets.csv"

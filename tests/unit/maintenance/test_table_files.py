@@ -194,6 +194,17 @@ class TestRetention:
 
         assert marks_of(log.partition) == {0: Mark(2, 2)}
 
+    def test_rows_without_a_timestamp_are_as_old_as_their_file(self) -> None:
+        log = Compacted(**names({**WITH_TABLE, "sparklog.table.retention.ms": "1000"}))
+        log.time = -1
+        log.put("a")
+        build(log.context)
+        assert build(log.context) == []
+        assert marks_of(log.partition) == {0: Mark(0, 1)}
+        log.wait(1_001)
+
+        assert counted(build(log.context), "dropped_files") == [1]
+
     @pytest.mark.parametrize(
         ("ranges", "dropped"),
         [

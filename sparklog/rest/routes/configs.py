@@ -141,7 +141,7 @@ async def alter_configs(request: Request, cluster_id: ClusterId, topic: TopicNam
     wanted = await body_of(request, models3.CONFIG_CHANGES)
     names = Counter(one.name for one in wanted.data)
     if twice := [name for name, count in names.items() if count > 1]:
-        raise ApiError(422, f"{twice[0]} stands twice in the request")
+        raise ApiError(BAD_REQUEST, f"{twice[0]} stands twice in the request")
     ops = [_op(one) for one in wanted.data]
     await _alter(service, topic, ops, validate_only=wanted.validate_only)
 
@@ -149,7 +149,7 @@ async def alter_configs(request: Request, cluster_id: ClusterId, topic: TopicNam
 def _op(wanted: models3.ConfigChange) -> AlterConfigOp:
     op = OpType(wanted.operation)
     if op is OpType.SET and wanted.value is None:
-        raise ApiError(422, f"{wanted.name}: SET needs a value")
+        raise ApiError(BAD_REQUEST, f"{wanted.name}: SET needs a value")
     return AlterConfigOp(wanted.name, wanted.value or "", op)
 
 

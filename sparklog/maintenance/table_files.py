@@ -247,10 +247,10 @@ def expiring_steps(context: JobContext, topic: TopicDescription) -> Iterator[Ste
 
 def _is_before(file: DataFile, before_ms: int) -> bool:
     """Whether all rows are older; rows without a timestamp (-1) are as old as their file."""
-    if file.max_timestamp is None:
-        return False
-    newest_ms = time_ms(file.max_timestamp)
-    return (newest_ms if newest_ms >= 0 else file.action["modificationTime"]) < before_ms
+    newest_ms = None if file.max_timestamp is None else time_ms(file.max_timestamp)
+    if newest_ms == -1:
+        newest_ms = file.action["modificationTime"]
+    return newest_ms is not None and newest_ms < before_ms
 
 
 def droppable(expired: Sequence[DataFile], ranges: Mapping[str, Ranges]) -> list[DataFile]:

@@ -138,7 +138,12 @@ class TestAFullGateway:
         running.run(held(appends, 10**9))
         client.send(produce_request(9, "t", (0, client_batch("a"))))
         until(lambda: len(connection._waiting) == 1)
-        assert not connection._is_reading
+
+        async def goes_on() -> tuple[int, bool]:
+            connection._go_on()  # as when an earlier request is answered
+            return len(connection._waiting), connection._is_reading
+
+        assert running.run(goes_on()) == (1, False)
         client.send(produce_request(9, "t", (0, client_batch("b"))))
         running.run(held(appends, -(10**9)))
         found = [answers(client.receive(ApiKey.PRODUCE, 9)) for _ in range(2)]

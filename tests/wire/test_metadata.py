@@ -109,6 +109,12 @@ class TestMetadata:
             found = [client.receive(ApiKey.METADATA, 12).topics[0] for client in clients]
         assert [(one.error_code, len(one.partitions)) for one in found] == [(0, 1)] * 5
 
+    def test_a_topic_that_another_client_has_just_made_is_taken(
+        self, running: RunningGateway
+    ) -> None:
+        make = running.server.gateway.auto_created
+        assert running.run(make("new")) == running.run(make("new"))
+
     @pytest.mark.parametrize("name", ["no/good", "__cluster_metadata"])
     def test_no_topic_is_made_of_an_illegal_name(self, tmp_path: Path, name: str) -> None:
         with (

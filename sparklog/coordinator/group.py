@@ -70,6 +70,9 @@ class Group:
         """Take a JoinGroup (its session timeout is checked already); answer it now or later."""
         if problem := self._join_problem(request):
             out.answer(token, JoinAnswer(problem, request.member_id))
+            if problem == ErrorCode.GROUP_MAX_SIZE_REACHED:
+                self._forget(request.member_id)
+                self._after_leaving(False, now, out)
         elif request.member_id in self.members.pending:
             self._add(request, request.member_id, token, now, out)
         elif request.member_id:
@@ -88,8 +91,6 @@ class Group:
         names = {one.name for one in request.protocols}
         is_pending = request.member_id in self.members.pending
         if not self._takes(request.member_id):
-            if is_pending:
-                self._forget(request.member_id)
             return ErrorCode.GROUP_MAX_SIZE_REACHED
         if not (request.protocol_type and names):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -284,8 +285,7 @@ class Group:
                 self._session(one.member_id, one.session_timeout_ms, now)
 
     def _sync_problem(self, request: SyncRequest) -> int:
-        problem = self.members.problem(request.member_id, request.instance_id)
-        if problem:
+        if problem := self.members.problem(request.member_id, request.instance_id):
             return problem
         if request.generation != self.generation:
             return ErrorCode.ILLEGAL_GENERATION
@@ -302,8 +302,7 @@ class Group:
 
     def heartbeat(self, request: HeartbeatRequest, now: Now) -> int:
         """Take a Heartbeat; return the error code of the answer."""
-        problem = self.members.problem(request.member_id, request.instance_id)
-        if problem:
+        if problem := self.members.problem(request.member_id, request.instance_id):
             return problem
         if request.generation != self.generation:
             return ErrorCode.ILLEGAL_GENERATION
@@ -377,9 +376,10 @@ class Group:
     def _session(self, member_id: str, timeout_ms: int, now: Now) -> None:
         self._timers.set(Timer(self.group_id, MEMBER, member_id), now.timer_ms + timeout_ms)
 
-    def _forget(self, pending_id: str) -> None:
-        self.members.pending.discard(pending_id)
-        self._timers.cancel(Timer(self.group_id, MEMBER, pending_id))
+    def _forget(self, member_id: str) -> None:
+        if member_id in self.members.pending:
+            self.members.pending.discard(member_id)
+            self._timers.cancel(Timer(self.group_id, MEMBER, member_id))
 
     def _drop(self, member: Member, out: Effects) -> None:
         self._release(member, ErrorCode.UNKNOWN_MEMBER_ID, out)

@@ -77,7 +77,7 @@ class OthersOffsets:
                 self._gaps.popleft()
                 self._on_read()
         except Exception as error:  # noqa: BLE001 - a read fails in many ways
-            self._on_error(CoordinatorNotAvailableError(f"others' offsets: {error}"))
+            self._on_error(CoordinatorNotAvailableError(f"others' offsets: {error!r}"))
         finally:
             self._reading = None
 

@@ -166,6 +166,19 @@ class TestJoining:
         groups.passes(SESSION_MS - DELAY_MS)
         assert groups.told(member._replace(epoch=1)).error_code == 0
 
+    def test_nobody_waits_for_an_id_that_it_has_refused(self) -> None:
+        groups = Groups(max_size=1)
+        ada, bob = groups.member("ada"), groups.member("bob")
+        bob.asks_to_join()
+        ada.joins()
+        groups.passes(DELAY_MS)
+        assert code_of(ada) == 0
+        ada.joins(protocols=(RANGE, Protocol("sticky", b"")))
+        assert ada.answer is None
+        bob.member_id = "bob-1"
+        bob.joins()
+        assert (code_of(bob), code_of(ada)) == (ErrorCode.GROUP_MAX_SIZE_REACHED, 0)
+
     def test_nor_while_it_rebalances(self) -> None:
         groups = Groups(max_size=1)
         ada, bob = groups.member("ada"), groups.member("bob")

@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from sparklog.clock import Clock, SystemClock
@@ -123,11 +124,13 @@ class Housekeeper:
                 env=ENVIRON | os.environ,
                 process_group=0,
             )
-            nice = os.getpriority(os.PRIO_PROCESS, 0) + NICE
-            os.setpriority(os.PRIO_PROCESS, self._process.pid, nice)
         except OSError as error:  # no process or memory is left
             log.warning("the housekeeper could not be started: %s", error)
             self._try_again()
+            return
+        nice = os.getpriority(os.PRIO_PROCESS, 0) + NICE
+        with suppress(OSError):  # a sandbox forbids it: the process works all the same
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, nice)
 
     def _ended(self, process: "subprocess.Popen[bytes]") -> None:
         process.communicate()  # closes its standard input

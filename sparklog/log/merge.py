@@ -1,7 +1,7 @@
 """Which consecutive segments of a partition to join, without copying a byte again and again.
 
-    limits      bytes <= segment.bytes; span of timestamps <= segment.ms; entries of each index
-                within segment.index.bytes; span of offsets <= 2^31 - 1
+    limits      bytes <= segment.bytes; timestamps <= the first one + segment.ms; entries of each
+                index within segment.index.bytes; span of offsets <= 2^31 - 1
     alone       a slice of a shared segment that is old enough
     never       across the cleaner offset; a segment with a key index and one without; a segment
                 with a transaction index; a segment that is wholly below the log start
@@ -22,13 +22,18 @@ What it costs, with `growth` 2:
 
 With `growth` g the logarithm is that of base g, and the open end has up to g segments of each size.
 
-A segment without timestamps counts with the time when it was made. If it is merged with others that
-have timestamps, that time is gone, and a later run may copy the bytes once more.
+Times are limited as in a broker (LogSegment.shouldRoll): from the first segment on, and only for
+newer ones. So old timestamps between new ones keep no segments apart. If the first segment alone
+spans more than segment.ms, it counts from its largest timestamp, and its group also takes only
+segments that were made within segment.ms of it.
+
+A segment without timestamps counts with the time when it was made. A merge can change the time from
+which its segment counts, so a later run may copy the bytes once more.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from sparklog.config import TopicConfig
 from sparklog.log import time_index
@@ -166,15 +171,24 @@ def _worthwhile(group: Group, limits: MergeLimits) -> list[Group]:
     return [joined for part in parts for joined in _worthwhile(part, limits)]
 
 
+class _Times(NamedTuple):
+    """Times in ms: `earliest` and `latest` surely enclose the timestamps."""
+
+    earliest: int
+    latest: int
+    made: int
+
+
 @dataclass(frozen=True, slots=True)
 class _Weight:
-    """The sums of some neighbours; offsets are [start, end), times (ms) [earliest, latest]."""
+    """The sums of some neighbours; offsets are [start, end). `latest` and `made` are the newest."""
 
     bytes: int
     start: int
     end: int
-    earliest: int
+    first: _Times
     latest: int
+    made: int
     batches: int
 
     @classmethod
@@ -184,8 +198,9 @@ class _Weight:
             bytes=sum([entry.log_bytes for entry in group]),
             start=group[0].base_offset,
             end=group[-1].next_offset,
-            earliest=min([earliest for earliest, _ in times]),
-            latest=max([latest for _, latest in times]),
+            first=times[0],
+            latest=max([one.latest for one in times]),
+            made=max([one.made for one in times]),
             batches=sum([_batches(entry) for entry in group]),
         )
 
@@ -194,8 +209,9 @@ class _Weight:
             self.bytes + other.bytes,
             self.start,
             other.end,
-            min(self.earliest, other.earliest),
+            self.first,
             max(self.latest, other.latest),
+            max(self.made, other.made),
             self.batches + other.batches,
         )
 
@@ -205,21 +221,29 @@ class _Weight:
         entries = min(self.batches, self.bytes // (limits.index_interval_bytes + 1))
         return (
             self.bytes <= limits.segment_bytes
-            and self.latest - self.earliest <= limits.segment_ms
+            and self._is_within(limits.segment_ms)
             and (entries + 1) * time_index.ENTRY_BYTES <= limits.segment_index_bytes
             and self.end - 1 - self.start <= MAX_RELATIVE_OFFSET
         )
 
+    def _is_within(self, segment_ms: int) -> bool:
+        first = self.first
+        if first.latest - first.earliest <= segment_ms:
+            return self.latest - first.earliest <= segment_ms
+        # Else each run could join one more such segment, and its time would never end.
+        return self.latest - first.latest <= segment_ms and self.made - first.made <= segment_ms
 
-def _times(entry: SegmentEntry) -> tuple[int, int]:
-    """Return (earliest, latest), in ms, that surely enclose the segment's timestamps.
 
-    Without timestamps both are the time it was made (LogSegment.largestTimestamp). `earliest` is 0
+def _times(entry: SegmentEntry) -> _Times:
+    """Return the times of a segment.
+
+    Without timestamps all are the time it was made (LogSegment.largestTimestamp). `earliest` is 0
     if the row does not have it, or if a record has no time.
     """
+    made = entry.created_ms
     if entry.max_timestamp < 0:
-        return entry.created_ms, entry.created_ms
-    return max(entry.min_timestamp or 0, 0), entry.max_timestamp
+        return _Times(made, made, made)
+    return _Times(max(entry.min_timestamp or 0, 0), entry.max_timestamp, made)
 
 
 def _batches(entry: SegmentEntry) -> int:

@@ -173,13 +173,14 @@ def read_keys(files: Files, directory: str, entry: SegmentEntry) -> KeyHashes:
 
 def _with_what_batches_do_not_say(row: SegmentEntry, group: Group) -> SegmentEntry:
     horizons = [e.delete_horizon_ms for e in group if e.delete_horizon_ms is not None]
+    oldest_or_newest = min if row.max_timestamp >= 0 else max
     return row._replace(
         record_count=_known(row.record_count, [entry.record_count for entry in group]),
         aborted=aborted_of(group),
         delete_horizon_ms=min(horizons, default=None),
-        # Retention uses created_ms if a segment has no timestamps. So the segment gets that of its
-        # newest part (Cleaner.cleanSegments keeps the last segment's mtime).
-        created_ms=max(entry.created_ms for entry in group),
+        # The oldest time: a merge does not let `segment.ms` and a table's lag begin again. Without
+        # timestamps the newest one, because retention uses it (Cleaner.cleanSegments).
+        created_ms=oldest_or_newest(entry.created_ms for entry in group),
     )
 
 

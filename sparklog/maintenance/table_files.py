@@ -246,7 +246,7 @@ def expiring_steps(context: JobContext, topic: TopicDescription) -> Iterator[Ste
 
 
 def _is_before(file: DataFile, before_ms: int) -> bool:
-    """Whether all rows are older; rows without a timestamp (-1) are as old as their file."""
+    """Whether all rows are older; if none has a timestamp (-1), they are as old as the file."""
     newest_ms = None if file.max_timestamp is None else time_ms(file.max_timestamp)
     if newest_ms == -1:
         newest_ms = file.action["modificationTime"]

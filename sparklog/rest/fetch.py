@@ -64,13 +64,13 @@ ARROW_SCHEMA: Final = pa.schema(
 def form_of(accept: str) -> str:
     """Return the format that an Accept header asks for. Raises ApiError (406) if there is none."""
     wanted = [_quality(part) for part in accept.split(",") if part.strip()]
-    for quality, kind in sorted(wanted, key=lambda one: -one[0]):
-        if not quality:
-            break  # the client refuses it, and all that follow
-        if kind in FORMS:
+    refused = {kind for quality, kind in wanted if not quality}
+    left = [form for form in FORMS if form not in refused]
+    for _, kind in sorted(wanted, key=lambda one: -one[0]):
+        if kind in left:
             return kind
-        if kind in _GENERIC:
-            return BINARY
+        if kind in _GENERIC and kind not in refused and left:
+            return left[0]
     if not wanted:
         return BINARY
     raise ApiError(406, f"records come as {', '.join(FORMS)}")

@@ -1,9 +1,9 @@
 """One client: frames in, answers out, in the order of its requests.
 
 A request begins when all earlier ones are answered, as in a broker. Produce requests after produce
-requests begin at once, so that pipelined ones share an entry. If a client has sent more requests
-than may wait, waits for room for its records, or does not read its answers, the gateway reads
-nothing from it until that changes.
+requests begin at once, so that pipelined ones share an entry. If a client does not read its
+answers, its requests do not begin. If more of them wait than may, or if they wait for room for
+their records, the gateway reads nothing from the client until that changes.
 
 Before a client is authenticated it may only ask for versions and authenticate. The gateway closes
 the connection of a client that is idle or slow (`close_overdue`).
@@ -155,6 +155,7 @@ class Connection(asyncio.BufferedProtocol):
         self._end_fetch()
         self._slots.clear()
         self._sender.close()
+        self._gateway.limits.forget(self._read_again)  # first: freed bytes would have it called
         self._hold(-self._held_bytes)
         self._gateway.forget(self)
         if self._address is not None:
@@ -345,12 +346,14 @@ class Connection(asyncio.BufferedProtocol):
             self._slots.clear()
 
     def _read_or_not(self) -> None:
+        if self._transport.is_closing():
+            return
         limits = self._gateway.limits
         may_read = self._room is None and len(self._waiting) + len(self._slots) < REQUESTS_MAX
         if may_read and limits.is_full and not self._large_bytes:
             may_read = False
             limits.wait(self._read_again)
-        if may_read != self._is_reading and not self._transport.is_closing():
+        if may_read != self._is_reading:
             self._is_reading = may_read
             if may_read:
                 self._transport.resume_reading()

@@ -59,3 +59,7 @@ class Limits:
     def wait(self, go_on: Callable[[], None]) -> None:
         """Call `go_on` once when there is room again, however often `wait` was called with it."""
         self._waiting[go_on] = None
+
+    def forget(self, go_on: Callable[[], None]) -> None:
+        """Do not call `go_on` any more."""
+        self._waiting.pop(go_on, None)

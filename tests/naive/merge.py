@@ -8,22 +8,26 @@ from sparklog.model import SegmentEntry
 Segments = list[SegmentEntry]
 
 
+def is_in_time(first: SegmentEntry, other: SegmentEntry, limit_ms: int) -> bool:
+    """Whether another segment is not too new for a group that begins with `first`."""
+    newest = other.created_ms if other.max_timestamp == -1 else other.max_timestamp
+    if first.max_timestamp == -1:
+        return newest <= first.created_ms + limit_ms
+    earliest = 0 if first.min_timestamp in (None, -1) else int(first.min_timestamp or 0)
+    if first.max_timestamp - earliest <= limit_ms:
+        return newest <= earliest + limit_ms
+    in_time = newest <= first.max_timestamp + limit_ms
+    return in_time and other.created_ms <= first.created_ms + limit_ms
+
+
 def fits(group: Segments, limits: MergeLimits) -> bool:
     """Whether one segment may hold all of them."""
     size = sum(one.log_bytes for one in group)
     batches = sum(one.batch_count or 0 for one in group)
-    earliest, latest = [], []
-    for one in group:
-        if one.max_timestamp == -1:
-            earliest.append(one.created_ms)
-            latest.append(one.created_ms)
-        else:
-            earliest.append(0 if one.min_timestamp in (None, -1) else int(one.min_timestamp or 0))
-            latest.append(one.max_timestamp)
     entries = 1 + min(batches, size // (limits.index_interval_bytes + 1))
     return (
         size <= limits.segment_bytes
-        and max(latest) - min(earliest) <= limits.segment_ms
+        and all(is_in_time(group[0], one, limits.segment_ms) for one in group[1:])
         and entries * 12 <= limits.segment_index_bytes
         and group[-1].next_offset - group[0].base_offset <= 2**31
     )

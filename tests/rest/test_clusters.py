@@ -84,7 +84,7 @@ class TestBrokers:
 
 class TestCreate:
     def test_answers_201_and_where(self, client: TestClient, cluster: str, log_dir: str) -> None:
-        configs = [{"name": "retention.ms", "value": "5"}, {"name": "segment.ms", "value": None}]
+        configs = [{"name": "retention.ms", "value": "5"}]
         new = {"topic_name": "new", "partitions_count": 3, "configs": configs}
         answer = client.post(f"{cluster}/topics", json={**new, "replication_factor": 3})
 
@@ -206,6 +206,15 @@ class TestConfigs:
         for data in ([{"name": "retention.ms"}], [value, {**value, "operation": "DELETE"}]):
             assert codes(client.post(path, json={"data": data})) == (400, 40002)
         assert self.value(client, cluster) == before
+
+    def test_of_a_new_topic_need_a_value_and_stand_once(
+        self, client: TestClient, cluster: str
+    ) -> None:
+        value = {"name": "retention.ms", "value": "9"}
+        for configs in ([{"name": "retention.ms"}], [value, value]):
+            new = {"topic_name": "u", "configs": configs}
+            assert codes(client.post(f"{cluster}/topics", json=new)) == (400, 40002)
+        assert client.get(f"{cluster}/topics/u").status_code == 404
 
     def test_of_all_topics_are_one_list(self, client: TestClient, cluster: str) -> None:
         client.post(f"{cluster}/topics", json={"topic_name": "u"})

@@ -221,6 +221,8 @@ class TestForms:
             (f"{BINARY};q=x, {JSON};level=1", BINARY),
             (f"{BINARY};q=\xb2, {JSON};q=0.9", BINARY),
             (f"{BINARY};q=0, {JSON};q=0.001", JSON),
+            (f"{BINARY};q=0, */*", JSON),
+            (f"*/*;q=0, {ARROW};q=0.1", ARROW),
             (ARROW.upper(), ARROW),
         ],
     )
@@ -229,7 +231,7 @@ class TestForms:
 
         assert answer.headers["content-type"] == form
 
-    @pytest.mark.parametrize("accept", ["text/html", f"{BINARY};q=0"])
+    @pytest.mark.parametrize("accept", ["text/html", f"{BINARY};q=0", "*/*;q=0"])
     def test_others_are_not_to_be_had(self, client: TestClient, accept: str) -> None:
         answer = client.get(PATH, headers={"Accept": accept})
 

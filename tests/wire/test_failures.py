@@ -128,6 +128,33 @@ class TestAFullGateway:
         expected = [str(number).encode() for number in range(5)]
         assert TemporaryLogDir(tmp_path / "log")["t"].values() == expected
 
+    @pytest.mark.parametrize("has_gone", [False, True])
+    def test_counts_no_bytes_of_a_lost_connection(self, tmp_path: Path, has_gone: bool) -> None:
+        """Goal: a large frame that waits for room is given up with its connection."""
+        with (
+            gateway(tmp_path / "log", queued_max_request_bytes=1000) as running,
+            Client(running.port) as client,
+        ):
+            client.ask(topics_asked(12))
+            [connection] = running.server.gateway.connections
+            limits = running.server.gateway.limits
+
+            async def fills() -> None:
+                limits.add(1000)
+
+            async def cuts_off() -> None:
+                connection.cut_off("timeout", "send.timeout.ms")
+                while has_gone and running.server.gateway.connections:
+                    await asyncio.sleep(0)
+                limits.add(-1000)
+
+            running.run(fills())
+            client.socket.sendall((400_000).to_bytes(4, "big") + bytes(1000))
+            until(lambda: not connection._is_reading)
+            running.run(cuts_off())
+            until(lambda: not running.server.gateway.connections)
+            assert limits.request_bytes == 0
+
     def test_reads_nothing_and_goes_on_when_there_is_room(
         self, running: RunningGateway, client: Client
     ) -> None:

@@ -160,6 +160,16 @@ class TestItStartsAgain:
         world.clock.advance(1)
         assert world.runs(GROWTH)
 
+    def test_not_when_it_could_only_not_be_made_nicer(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def refuse(*_: object) -> None:
+            raise PermissionError("a sandbox")
+
+        monkeypatch.setattr(os, "setpriority", refuse)
+        assert started(world).runs(GROWTH)
+        assert not caplog.messages
+
     def test_when_no_process_could_be_started(
         self, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:

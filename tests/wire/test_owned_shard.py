@@ -82,6 +82,7 @@ class Owner:
         self.ends: list[SparklogError] = []
         self.others: dict[int, list[Record]] = {}
         self.reads: list[tuple[int, int]] = []
+        self.reads_cancelled = 0
         self.may_read = asyncio.Event()
         self.may_read.set()
         shard = Shard(GroupLimits(**limits), lambda: "id")
@@ -95,7 +96,11 @@ class Owner:
 
     async def _read(self, start: int, end: int) -> list[Record]:
         self.reads.append((start, end))
-        await self.may_read.wait()
+        try:
+            await self.may_read.wait()
+        except asyncio.CancelledError:
+            self.reads_cancelled += 1
+            raise
         return self.others[start]
 
     def commits(self, offset: int) -> "asyncio.Future[Any]":
@@ -309,11 +314,12 @@ def test_its_end_answers_those_that_wait_for_offsets_of_others() -> None:
         owner = Owner()
         owner.may_read.clear()
         waits = asyncio.ensure_future(owner.owned.caught_up(END + 1))
-        await asyncio.sleep(0)
+        while not owner.reads:
+            await asyncio.sleep(0)
         owner.owned.end(NotCoordinatorError("one"))
         assert not await waits
-        owner.may_read.set()
         await asyncio.sleep(0)
+        assert owner.reads_cancelled == 1
         assert [error.message for error in owner.ends] == ["one"]
 
     run(told())

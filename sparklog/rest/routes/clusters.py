@@ -22,7 +22,7 @@ from sparklog.rest.deps import (
 from sparklog.rest.errors import PARTITION_NOT_FOUND, ApiError
 from sparklog.rest.links import Links, links_to
 from sparklog.rest.paging import PageAsked
-from sparklog.rest.routes.configs import NO_CONTENT, check_configs
+from sparklog.rest.routes.configs import NO_CONTENT, check_configs, check_once, value_of
 from sparklog.rest.security import check, check_any
 from sparklog.rest.service import Service
 from sparklog.tokens import Scope
@@ -124,7 +124,8 @@ async def create_topic(
     check(token, Scope.ADMIN, wanted.topic_name)
     if cluster_id != "-":
         await check_cluster(service, cluster_id)
-    configs = {one.name: one.value for one in wanted.configs if one.value is not None}
+    check_once(one.name for one in wanted.configs)
+    configs = {one.name: value_of(one) for one in wanted.configs}
     check_configs(configs)
     new = NewTopic(wanted.topic_name, wanted.partitions_count, configs)
     (topic,) = await service.administer(

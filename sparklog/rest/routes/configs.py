@@ -139,18 +139,15 @@ async def alter_configs(request: Request, cluster_id: ClusterId, topic: TopicNam
     await check_cluster(service, cluster_id)
     await service.check_topic(topic)
     wanted = await body_of(request, models3.CONFIG_CHANGES)
-    names = Counter(one.name for one in wanted.data)
-    if twice := [name for name, count in names.items() if count > 1]:
-        raise ApiError(BAD_REQUEST, f"{twice[0]} stands twice in the request")
+    check_once(one.name for one in wanted.data)
     ops = [_op(one) for one in wanted.data]
     await _alter(service, topic, ops, validate_only=wanted.validate_only)
 
 
 def _op(wanted: models3.ConfigChange) -> AlterConfigOp:
-    op = OpType(wanted.operation)
-    if op is OpType.SET and wanted.value is None:
-        raise ApiError(BAD_REQUEST, f"{wanted.name}: SET needs a value")
-    return AlterConfigOp(wanted.name, wanted.value or "", op)
+    if wanted.operation == OpType.DELETE:
+        return AlterConfigOp(wanted.name, op=OpType.DELETE)
+    return AlterConfigOp(wanted.name, value_of(wanted))
 
 
 async def _alter(
@@ -168,6 +165,19 @@ def _check_name(name: str) -> None:
 
 def _unknown(name: str) -> ApiError:
     return ApiError(404, f"{name!r} is not a topic config")
+
+
+def value_of(wanted: models3.ConfigIn) -> str:
+    """Return the value of a config. Raises ApiError (400) if it has none, as in Kafka."""
+    if wanted.value is None:
+        raise ApiError(BAD_REQUEST, f"{wanted.name} needs a value")
+    return wanted.value
+
+
+def check_once(names: Iterable[str]) -> None:
+    """Raise ApiError (400) for a config that stands twice."""
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise ApiError(BAD_REQUEST, f"{twice[0]} stands twice in the request")
 
 
 def check_configs(configs: Mapping[str, str]) -> None:

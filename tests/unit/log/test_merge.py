@@ -50,6 +50,7 @@ def sizes_of(entries: Sequence[SegmentEntry], **where: Any) -> list[list[int]]:
 
 def joined(group: Sequence[SegmentEntry]) -> SegmentEntry:
     """The row of the segment that a group becomes, as far as a plan looks at it."""
+    newest = max(entry.max_timestamp for entry in group)
     lowest = [entry.min_timestamp for entry in group if entry.min_timestamp is not None]
     counts = [entry.batch_count for entry in group if entry.batch_count is not None]
     return group[0]._replace(
@@ -57,8 +58,8 @@ def joined(group: Sequence[SegmentEntry]) -> SegmentEntry:
         log_bytes=sum(entry.log_bytes for entry in group),
         batch_count=sum(counts),
         min_timestamp=min(lowest) if len(lowest) == len(group) else None,
-        max_timestamp=max(entry.max_timestamp for entry in group),
-        created_ms=max(entry.created_ms for entry in group),
+        max_timestamp=newest,
+        created_ms=(max if newest < 0 else min)(entry.created_ms for entry in group),
     )
 
 
@@ -102,13 +103,6 @@ class TestPlanMerge:
 
         assert [list(group) for group in found] == naive.merge(entries, limits, cleaner, start)
 
-    @given(logs(newest_from=0))
-    def test_of_what_it_has_made_finds_only_what_is_open(self, entries: list[SegmentEntry]) -> None:
-        """Goal: a run right after a run has nothing to do. Method: apply the plan, plan again."""
-        after = applied(entries, plan_merge(entries, LIMITS))
-
-        assert plan_merge(after, LIMITS) == []
-
     @example(
         [
             segment(0, min_timestamp=0, max_timestamp=0),
@@ -117,14 +111,25 @@ class TestPlanMerge:
         ]
     )
     @given(logs())
-    def test_comes_to_an_end_if_some_segments_have_no_timestamps(
-        self, entries: list[SegmentEntry]
-    ) -> None:
-        """The time of such a segment is gone when it is merged, so a run may find more to do."""
+    def test_comes_to_an_end(self, entries: list[SegmentEntry]) -> None:
+        """A merge changes the times of its segments, so the next run may find more to do."""
         for _ in range(len(entries)):
             entries = applied(entries, plan_merge(entries, LIMITS))
 
         assert plan_merge(entries, LIMITS) == []
+
+    @given(logs(), st.integers(0, 3000), st.integers(0, 3000))
+    def test_of_what_it_has_made_finds_only_what_is_open(
+        self, entries: list[SegmentEntry], earliest: int, made: int
+    ) -> None:
+        """Goal: a run right after a run has nothing to do, if times keep nothing apart."""
+        entries = [
+            entry._replace(min_timestamp=earliest, max_timestamp=earliest, created_ms=made)
+            for entry in entries
+        ]
+        after = applied(entries, plan_merge(entries, LIMITS))
+
+        assert plan_merge(after, LIMITS) == []
 
     def test_of_nothing_is_nothing(self) -> None:
         assert plan_merge([], LIMITS) == plan_merge(row(1), LIMITS) == []
@@ -160,9 +165,31 @@ class TestPlanMerge:
         assert len(plan_merge([first, later], LIMITS)) == 1
         assert plan_merge([first, later._replace(max_timestamp=6001)], LIMITS) == []
 
+    def test_takes_older_segments_behind_newer_ones(self) -> None:
+        now = {"min_timestamp": 5000, "max_timestamp": 5000}
+        old = {"min_timestamp": 0, "max_timestamp": 0}
+        mixed = [segment(slot * 10, 1, **(old if slot % 2 else now)) for slot in range(20)]
+
+        assert plan_merge(mixed, LIMITS) == [tuple(mixed)]
+        assert plan_merge(mixed[1:], LIMITS) == [tuple(mixed[2:])]
+
+    def test_joins_segments_of_old_and_new_timestamps_for_segment_ms(self) -> None:
+        """Goal: few segments, and none whose newest time moves on and on."""
+        entries: list[SegmentEntry] = []
+        for slot in range(100):
+            now_ms = 5000 + 20 * slot
+            times = {"min_timestamp": 0, "max_timestamp": now_ms, "created_ms": now_ms}
+            entries = [*entries, segment(slot * 10, 1, **times)]
+            entries = applied(entries, plan_merge(entries, LIMITS))
+
+        assert [entry.max_timestamp for entry in entries] == [6000, 6500, 6980]
+
     def test_takes_a_smallest_timestamp_that_is_not_known_for_0(self) -> None:
-        assert sizes_of(row(10, 10, min_timestamp=None)) == []
-        assert sizes_of(row(10, 10, min_timestamp=None, max_timestamp=1000)) == [[10, 10]]
+        first, second = row(10, 10, min_timestamp=None)
+
+        assert plan_merge([first, second], LIMITS) == [(first, second)]
+        assert plan_merge([first, second._replace(created_ms=6001)], LIMITS) == []
+        assert plan_merge([first, second._replace(max_timestamp=6001)], LIMITS) == []
 
     def test_takes_the_time_of_making_where_there_are_no_timestamps(self) -> None:
         bare = {"min_timestamp": None, "max_timestamp": -1}

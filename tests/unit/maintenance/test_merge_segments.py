@@ -147,11 +147,15 @@ class TestRow:
         spans = (AbortedRange(8, 2, 2), AbortedRange(7, 0, 3))
         assert partition.segments[0].aborted == spans
 
-    def test_is_as_old_as_the_newest_segment(self) -> None:
-        partition = Partition().append(batch(1), created_ms=5).append(batch(1), created_ms=8)
+    @pytest.mark.parametrize(("timestamp", "created_ms"), [(0, 5), (-1, 8)])
+    def test_is_as_old_as_its_oldest_part_or_its_newest_if_that_decides_retention(
+        self, timestamp: int, created_ms: int
+    ) -> None:
+        partition = Partition()
+        partition.append(batch(timestamp), created_ms=5).append(batch(timestamp), created_ms=8)
         merge(partition)
 
-        assert partition.segments[0].created_ms == 8
+        assert partition.segments[0].created_ms == created_ms
 
     def test_counts_message_sets_as_far_as_rows_tell(self) -> None:
         wrapper = message_set(1, 2, magic=1, codec="gzip")

@@ -166,7 +166,7 @@ def test_slices_with_a_gap_become_segments(logs: Logs) -> None:
 def test_slices_of_distant_times_do_not_become_one(tmp_path: Path) -> None:
     logs = Logs(tmp_path / "log", "a", "b", segment_ms=1000)
     for number in range(MOST + 1):
-        logs.produce(1, NOW_MS - 600 * number)
+        logs.produce(1, NOW_MS - 600 * (MOST - number))
     logs.merge()
     spans = {entry.max_timestamp - (entry.min_timestamp or 0) for entry in logs.segments}
     assert spans == {600, 0}

@@ -82,6 +82,16 @@ def test_what_comes_behind_is_joined_with_it(log: Log) -> None:
     assert log.topic.values() == before
 
 
+def test_old_timestamps_between_new_ones_do_not_keep_rows(log: Log) -> None:
+    """As in transactions of old records: their end markers carry the present."""
+    for _ in range(3):
+        for number in range(SLICES_MAX + 1):
+            log.topic.produce(Record(str(number), timestamp=0 if number % 2 else NOW_MS))
+        log.merge()
+    assert len(log.segments) == 1
+    assert len(log.topic.values()) == 3 * (SLICES_MAX + 1)
+
+
 def test_as_many_bytes_as_a_segment_of_its_own_are_due(tmp_path: Path) -> None:
     log = Log(tmp_path / "log", sparklog_shared_segment_max_bytes=2000)
     assert log.produce(1, "x" * 1200).merge() == []

@@ -29,7 +29,7 @@ from sparklog.log.key_index import KeyHashes
 from sparklog.log.names import KEY_INDEX_SUFFIX, LOG_SUFFIX
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
-from sparklog.log.windows import Window, windows
+from sparklog.log.windows import Window, checked_windows
 from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import SegmentFile
@@ -185,8 +185,7 @@ def _retained(work: Removal) -> Iterator[Retained]:
     directory, entry = topic_directory(work.topic), work.entry
     dropped = work.deltas + entry.file_base_offset
     try:
-        for window in windows(scanned_whole(work.files, directory, entry)):
-            window.verify(window.batches)
+        for window in checked_windows(scanned_whole(work.files, directory, entry)):
             yield from _of_window(window, dropped)
     except CorruptRecordError as error:
         raise error.in_file(log_path(directory, entry), entry.log_position) from None

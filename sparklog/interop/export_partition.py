@@ -28,7 +28,7 @@ from sparklog.interop.transactions import spans_of
 from sparklog.interop.txn_index import TXN_INDEX_SUFFIX, AbortedTxn, encode_txn_index
 from sparklog.log.indexer import INDEX_INTERVAL_BYTES, Indexer, Indexes
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
-from sparklog.log.windows import windows
+from sparklog.log.windows import checked_windows, windows
 from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.log_reader.rebuild import indexes_of
 from sparklog.metadata.edit import EpochStart
@@ -185,10 +185,9 @@ class PartitionExport:
         """Yield a segment's bytes and batches, both with the log's offsets."""
         shift = entry.shift
         try:
-            for window in windows(scanned_whole(self._files, self._directory, entry)):
+            walk = checked_windows if self._rules.check else windows
+            for window in walk(scanned_whole(self._files, self._directory, entry)):
                 batches = window.batches
-                if self._rules.check:
-                    window.verify(batches)
                 view = byte_view(window.data)[: int(batches.end_position[-1])]
                 if shift:
                     if (batches.magic < layout.MAGIC_V2).any():

@@ -17,7 +17,8 @@ from sparklog.log.names import INDEX_SUFFIX
 from sparklog.log.offset_index import OffsetIndex
 from sparklog.log.time_index import TimeIndex
 from sparklog.model import OffsetPosition, SegmentEntry
-from sparklog.record.batches import BatchTable, Buffer
+from sparklog.record.batches import BatchTable, Buffer, byte_view
+from sparklog.record.checksum import extend_crc32c
 from sparklog.record.scan import scan_batches, told_size, verify_checksums
 
 if TYPE_CHECKING:
@@ -175,6 +176,22 @@ def windows(
     if due is not None and entry.is_dense and due != entry.file_next_offset:
         problem = f"the file ends before offset {entry.next_offset}"
         raise _damage(entry, floor, position, due, problem)
+
+
+def checked_windows(segment: SegmentLog) -> Iterator[Window]:
+    """Yield the windows of a whole segment, each verified; compare the row's checksum at the end.
+
+    That checksum also covers base offsets and leader epochs, which those of batches do not. Who
+    writes the batches to a new segment must not make such damage look sound. Raises as `windows`,
+    and CorruptRecordError for a wrong checksum.
+    """
+    crc, told = 0, segment.entry.log_crc32c
+    for window in windows(segment):
+        window.verify(window.batches)
+        crc = extend_crc32c(crc, byte_view(window.data)[: int(window.batches.end_position[-1])])
+        yield window
+    if told not in (None, crc):
+        raise CorruptRecordError(f"the CRC-32C of the file is {crc}, its row says {told}")
 
 
 def count_in_place(batches: BatchTable, entry: SegmentEntry, due: int | None) -> int:

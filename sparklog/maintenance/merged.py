@@ -19,7 +19,7 @@ from sparklog.log.merge import Group
 from sparklog.log.names import KEY_INDEX_SUFFIX, LOG_SUFFIX
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
-from sparklog.log.windows import Window, windows
+from sparklog.log.windows import Window, checked_windows
 from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.log_writer.segment_file import SegmentFile
 from sparklog.maintenance.joined_slices import joined, runs
@@ -28,7 +28,6 @@ from sparklog.metadata.catalog import topic_directory
 from sparklog.model import AbortedRange, SegmentEntry, TopicDescription
 from sparklog.record import layout
 from sparklog.record.batches import Buffer, byte_view, with_offsets_raised
-from sparklog.record.checksum import extend_crc32c
 from sparklog.storage.files import Files
 
 INDEX_FIELDS: Final = ("index_path", "index_bytes", "time_index_path", "time_index_bytes")
@@ -100,13 +99,9 @@ def _append(work: MergeWork, run: Sequence[SegmentEntry], target: SegmentFile) -
 
 def _copy(work: MergeWork, entry: SegmentEntry, target: SegmentFile) -> None:
     directory = topic_directory(work.topic)
-    crc = 0
     try:
-        for window in windows(scanned_whole(work.files, directory, entry)):
-            window.verify(window.batches)
+        for window in checked_windows(scanned_whole(work.files, directory, entry)):
             size = int(window.batches.end_position[-1])
-            source = byte_view(window.data)[:size]
-            crc = extend_crc32c(crc, source)
             batches = window.batches
             shifted = replace(
                 batches,
@@ -114,10 +109,6 @@ def _copy(work: MergeWork, entry: SegmentEntry, target: SegmentFile) -> None:
                 last_offset=batches.last_offset + entry.shift,
             )
             target.append(shifted, _moved(window, size), min_timestamp=entry.min_timestamp)
-        if entry.log_crc32c not in (None, crc):
-            raise CorruptRecordError(
-                f"the CRC-32C of the file is {crc}, its row says {entry.log_crc32c}"
-            )
     except CorruptRecordError as error:
         raise error.in_file(log_path(directory, entry), entry.log_position) from None
 

@@ -7,7 +7,7 @@ offsets of all segments of the group. Nothing refers to it before the commit.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -23,7 +23,7 @@ from sparklog.log.key_index import KeyHashes
 from sparklog.log.names import KEY_INDEX_SUFFIX, segment_name, uuid7
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
-from sparklog.log.windows import Window, windows
+from sparklog.log.windows import SegmentLog, Window, checked_windows, windows
 from sparklog.log_reader.isolation import aborted_spans, is_aborted
 from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.log_writer import SegmentFile
@@ -88,7 +88,7 @@ def rewrite(work: Rewrite, found: Sequence[Found]) -> SegmentEntry | None:
         last_batches = _last_batches(work)
         for entry in work.segments:
             dropped = _dropped(work, entry, [one for one in found if one.segment == entry.key])
-            for window in _windows(work, entry):
+            for window in _windows(work, entry, checked_windows):
                 for retained in _retained(work, window, dropped, last_batches):
                     output.take(retained, entry)
         return output.close()
@@ -97,9 +97,11 @@ def rewrite(work: Rewrite, found: Sequence[Found]) -> SegmentEntry | None:
         raise
 
 
-def _windows(work: Rewrite, entry: SegmentEntry) -> Iterator[Window]:
+def _windows(
+    work: Rewrite, entry: SegmentEntry, of: Callable[[SegmentLog], Iterator[Window]] = windows
+) -> Iterator[Window]:
     try:
-        yield from windows(scanned_whole(work.files, work.directory, entry))
+        yield from of(scanned_whole(work.files, work.directory, entry))
     except CorruptRecordError as error:
         raise error.in_file(log_path(work.directory, entry), entry.log_position) from None
 
@@ -150,12 +152,8 @@ def _last_batches(work: Rewrite) -> Int64s:
 def _retained(
     work: Rewrite, window: Window, dropped: Int64s, last_batches: Int64s
 ) -> Iterator[Retained]:
-    """Yield the records of a window that stay; message sets become batches of magic 2."""
+    """Yield the records of a verified window that stay; message sets become batches of magic 2."""
     shift, path = window.entry.shift, log_path(work.directory, window.entry)
-    try:
-        window.verify(window.batches)
-    except CorruptRecordError as error:
-        raise error.in_file(path, window.entry.log_position) from None
     try:
         for data, batches in up_convert(window.data, window.batches):
             rules = _rules(work, window.entry, batches, dropped, last_batches)

@@ -192,7 +192,8 @@ def _garbage(
     found: dict[tuple[Fate, int | None], Sum] = {}
     listed: list[FileStat] = []
     removed = image.removed
-    for folder, judged in _judged(topic, image, removed, files, now_ms):
+    horizon_ms = _horizon_ms(TopicConfig.parse(topic.configs), now_ms)
+    for folder, judged in _judged(topic, image, removed, files, now_ms, horizon_ms):
         number = folder.rpartition("-")[2]
         partition = int(number) if number.isdecimal() else None
         for fate, file in judged:
@@ -214,17 +215,19 @@ def _judged(
     removed: Iterable[SegmentEntry],
     files: Iterable[FileStat],
     now_ms: int,
+    horizon_ms: int,
 ) -> Iterator[tuple[str, list[tuple[Fate, FileStat]]]]:
     """Yield the directories of a topic, each with its files that are not kept and their fates.
 
-    `removed` are the image's removed segments; `files` are sorted by path.
+    `removed` are the image's removed segments; `files` are sorted by path. Files that no row names
+    are kept if they are younger than `horizon_ms`.
     """
     config = TopicConfig.parse(topic.configs)
     names = _Names(topic, image, removed, now_ms - config.delete_delay_ms)
     for folder, some in groupby(files, key=lambda file: file.path.split("/", 2)[1]):
         inside = {file.path.partition("/")[2]: file for file in some}
         kept, released = names.of(folder)
-        judged = fates(inside, kept, released, _horizon_ms(config, now_ms))
+        judged = fates(inside, kept, released, horizon_ms)
         yield folder, [(fate, inside[path]) for fate in GARBAGE for path in judged[fate]]
 
 
@@ -294,7 +297,8 @@ def _execute(
     files: Iterable[FileStat] = listed or ()
     if listed is None:
         files = _of_log(directory, context.files.list(directory, recursive=True), [])
-    found = _judged(topic, image, removed, files, now_ms)
+    # By the committed horizon: commits refuse files from before it, and no others.
+    found = _judged(topic, image, removed, files, now_ms, image.vacuum_horizon_ms)
     judged = chain.from_iterable(some for _, some in found)
     unlinked, unknown, failed = Sum(), 0, dict[str, str]()
     while some := list(islice(judged, UNLINKED_MAX)):

@@ -42,6 +42,10 @@ COUNTED: Final = (
 )
 """Columns that can be compared without decoding records; None, in log or row, means unknown."""
 
+_MEANING: Final = {
+    "log_crc32c": "; base offsets or leader epochs may be wrong: no batch's checksum covers them"
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyWork:
@@ -104,6 +108,7 @@ def verified(work: VerifyWork) -> Verdict:
     summary, indexes = builder.finish()
     problems = [
         f"{path}: {name} is {getattr(summary, name)}, its row says {getattr(entry, name)}"
+        f"{_MEANING.get(name, '')}"
         for name in COUNTED
         if _differ(getattr(summary, name), getattr(entry, name))
     ]

@@ -207,10 +207,13 @@ class TestRefused:
             erased(log_dir, ALICE)
         assert catalog(log_dir).image().version == version
 
-    def test_a_segment_that_is_damaged_before_it_is_written_anew(self, log_dir: str) -> None:
+    @pytest.mark.parametrize("position", [-3, 12])
+    def test_a_segment_that_is_damaged_before_it_is_written_anew(
+        self, log_dir: str, position: int
+    ) -> None:
         keyed(log_dir)
         (path,) = Path(log_dir).rglob("*.log")
-        fleet = Meanwhile("search t", lambda: flip(path, path.stat().st_size - 3))
+        fleet = Meanwhile("search t", lambda: flip(path, position % path.stat().st_size))
 
         with pytest.raises(CorruptRecordError, match=path.name):
             erase(catalog(log_dir), "t", [ALICE], fleet)

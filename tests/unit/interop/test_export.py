@@ -166,15 +166,18 @@ class TestFiles:
             checkpoints.CLEANER: "0\n0\n",
         }
 
-    def test_damage_is_refused(self, interop: Interop, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(("position", "told"), [(-1, "checksum"), (12, "its row says")])
+    def test_damage_is_refused(
+        self, interop: Interop, tmp_path: Path, position: int, told: str
+    ) -> None:
         new_topic(interop.log_dir, partitions=1, config=OWN_FILES)
         append(interop.log_dir, 0, ["a"])
         (path,) = interop.log_dir.glob("t-*/t-0/*.log")
         data = bytearray(path.read_bytes())
-        data[-1] ^= 1
+        data[position] ^= 1
         path.write_bytes(data)
 
-        with pytest.raises(CorruptRecordError, match="checksum"):
+        with pytest.raises(CorruptRecordError, match=told):
             export(interop, tmp_path / "out")
         export(interop, tmp_path / "out2", ExportOptions(check=False, flush=False))
         assert (tmp_path / "out2" / "t-0" / LOG).read_bytes() == bytes(data)

@@ -78,8 +78,8 @@ class TestDamagedSegment:
     def test_is_found_whichever_byte_is_damaged(self) -> None:
         """Goal: damage is never copied. Method: bytes in turn of a clean and a dirty segment.
 
-        All of the header, but for the leader epoch, which no checksum covers and nobody asks for;
-        and every seventh of the records, which one checksum covers.
+        All of the header, but for the leader epoch, which only the row's checksum covers; and every
+        seventh of the records, which one checksum covers.
         """
         for slot in (0, 1):
             log = two_rounds()
@@ -92,6 +92,20 @@ class TestDamagedSegment:
 
                 assert problem.startswith(f"t-0: {path}, position 0, offset {(0, 3)[slot]}: ")
             assert (log.shown(), len(log.spans)) == (shown, 4)
+
+    @pytest.mark.parametrize("position", [7, 12, 15])
+    def test_is_found_where_no_checksum_of_a_batch_reaches(self, position: int) -> None:
+        """In a base offset that a gap allows, and in a leader epoch."""
+        log = Compacted().put("a=1").put("b=1", "c=1", "c=2").put("a=2").put("z=1")
+        log.compact()
+        shown, path = log.shown(), log.partition.path(LOG_SUFFIX, 0)
+        log.partition.flip_byte(path, position, 1)
+        assert len(log.partition.read()) == 4
+
+        (problem,) = log.put("b=2").put("z=2").compacted().problems
+        assert "its row says" in problem
+        log.partition.flip_byte(path, position, 1)
+        assert log.shown() == f"{shown} b=2 z=2"
 
     def test_leaves_no_unfinished_file(self) -> None:
         log = two_rounds()

@@ -237,6 +237,29 @@ class TestHorizon:
 
         assert values(log_dir)[0][-1] == "in time"
 
+    def test_holds_for_files_that_a_later_config_would_doom(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A commit may name them: they are not from before the committed horizon."""
+        monkeypatch.setattr(vacuum_module, "UNLINKED_MAX", 1)  # so files are listed after it
+        plan, entries = written(log_dir, ["slow"])
+        for _ in range(2):
+            put(directory_of(log_dir), born_ms=later(-2 * DAY_MS).now_ms())
+
+        class Lowering(Catalog):
+            """The retention of orphans is lowered once vacuum has committed its horizon."""
+
+            def commit(self, *arguments: Any, **options: Any) -> Any:
+                found = super().commit(*arguments, **options)
+                alter(log_dir, sparklog_orphan_retention_ms=HOUR_MS)
+                return found
+
+        own = Lowering(catalog(log_dir).files, later(3 * HOUR_MS))
+        (step,) = vacuum(JobContext(own, LocalFleet()), ["t"], {})
+        assert executed(step).counts["files"] == 2
+        commit_write(catalog(log_dir), plan, entries)
+        assert values(log_dir)[0][-1] == "slow"
+
     def test_is_committed_before_anything_is_unlinked(self, log_dir: str) -> None:
         put(directory_of(log_dir))
         clock = later()

@@ -128,8 +128,8 @@ class Housekeeper:
             log.warning("the housekeeper could not be started: %s", error)
             self._try_again()
             return
-        nice = os.getpriority(os.PRIO_PROCESS, 0) + NICE
         with suppress(OSError):  # a sandbox forbids it: the process works all the same
+            nice = os.getpriority(os.PRIO_PROCESS, 0) + NICE
             os.setpriority(os.PRIO_PROCESS, self._process.pid, nice)
 
     def _ended(self, process: "subprocess.Popen[bytes]") -> None:

@@ -1,7 +1,8 @@
 """The offsets that consumer groups have committed, from a broker's __consumer_offsets.
 
 The last record of a (group, topic, partition) counts; a null value deletes it. Commits of aborted
-transactions do not count.
+transactions do not count. Those of a transaction take effect at its end, unless an ordinary record
+lies behind them (OffsetMetadataManager.replayEndTransactionMarker).
 """
 
 from collections.abc import Iterable, Sequence
@@ -70,7 +71,7 @@ def pending_offsets(partitions: Iterable[PartitionDir]) -> dict[int, list[GroupO
         for producer, records in reader.pending.items():
             held: dict[_Key, GroupOffset] = {}
             for record in records:
-                _apply(record, held)
+                _apply(record, held, {})
             found.setdefault(producer, []).extend(sorted(held.values()))
     return found
 
@@ -80,6 +81,7 @@ class _Commits:
 
     def __init__(self, found: dict[_Key, GroupOffset]) -> None:
         self._found = found
+        self._offsets: dict[_Key, int] = {}
         self.pending: dict[int, list[JavaRecord]] = {}
         """Records of transactions that are open, by producer id."""
         self._held = 0
@@ -105,8 +107,8 @@ class _Commits:
 
     def _apply(self, records: Iterable[JavaRecord]) -> None:
         for record in records:
-            _apply(record, self._found)
-            _check_count(len(self._found))
+            _apply(record, self._found, self._offsets)
+            _check_count(max(len(self._found), len(self._offsets)))
 
 
 def _check_count(count: int) -> None:
@@ -114,7 +116,8 @@ def _check_count(count: int) -> None:
         raise CorruptRecordError(f"more than {COMMITS_MAX} committed offsets")
 
 
-def _apply(record: JavaRecord, found: dict[_Key, GroupOffset]) -> None:
+def _apply(record: JavaRecord, found: dict[_Key, GroupOffset], offsets: dict[_Key, int]) -> None:
+    """Apply a record unless a later one was applied; `offsets` has where the last ones lie."""
     try:
         read = read_record(GROUP_RECORDS, record.key, record.value)
     except UnknownRecordTypeError:
@@ -123,6 +126,9 @@ def _apply(record: JavaRecord, found: dict[_Key, GroupOffset]) -> None:
         return
     key = read.key["group"], read.key["topic"], read.key["partition"]
     value = read.value
+    if offsets.get(key, -1) > record.offset:
+        return
+    offsets[key] = record.offset
     if value is None:
         found.pop(key, None)
         return

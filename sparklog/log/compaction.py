@@ -108,7 +108,14 @@ def _is_young(entry: SegmentEntry, policy: CompactionPolicy, now_ms: int) -> boo
 
 def _is_overdue(plan: CompactionPlan, policy: CompactionPolicy, now_ms: int) -> bool:
     horizon_ms = now_ms - policy.max_compaction_lag_ms
-    return any(0 < (entry.min_timestamp or 0) < horizon_ms for entry in plan.dirty)
+    return any(0 < _earliest_ms(entry) < horizon_ms for entry in plan.dirty)
+
+
+def _earliest_ms(entry: SegmentEntry) -> int:
+    """Return the smallest timestamp, or the time it was made if some have none; else -1."""
+    if entry.max_timestamp > 0 >= (entry.min_timestamp or 0):
+        return entry.created_ms
+    return -1 if entry.min_timestamp is None else entry.min_timestamp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

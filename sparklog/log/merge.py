@@ -1,7 +1,7 @@
 """Which consecutive segments of a partition to join, without copying a byte again and again.
 
-    limits      bytes <= segment.bytes; timestamps <= the first one + segment.ms; entries of each
-                index within segment.index.bytes; span of offsets <= 2^31 - 1
+    limits      bytes <= segment.bytes; span of timestamps <= segment.ms, unless the group is small;
+                entries of each index within segment.index.bytes; span of offsets <= 2^31 - 1
     alone       a slice of a shared segment that is old enough
     never       across the cleaner offset; a segment with a key index and one without; a segment
                 with a transaction index; a segment that is wholly below the log start
@@ -22,10 +22,11 @@ What it costs, with `growth` 2:
 
 With `growth` g the logarithm is that of base g, and the open end has up to g segments of each size.
 
-Times are limited as in a broker (LogSegment.shouldRoll): from the first segment on, and only for
-newer ones. So old timestamps between new ones keep no segments apart. If the first segment alone
-spans more than segment.ms, it counts from its largest timestamp, and its group also takes only
-segments that were made within segment.ms of it.
+In a small group old timestamps may lie between new ones; else a log of such slices would get ever
+more rows. The times of a small group are limited as in a broker (LogSegment.shouldRoll): from its
+first segment's smallest timestamp on, and only for newer ones. If the first segment alone spans
+more than segment.ms, they are limited from its largest timestamp on, and the segments of its group
+were made within segment.ms. So a small segment does not take in the newest records for ever.
 
 A segment without timestamps counts with the time when it was made. A merge can change the time from
 which its segment counts, so a later run may copy the bytes once more.
@@ -61,7 +62,7 @@ class MergeLimits:
     segment_index_bytes: int
     index_interval_bytes: int
     small_bytes: int = SMALL_BYTES
-    """An open group up to this size is joined, whatever the sizes in it."""
+    """A group up to this size is small. While it is open it is joined, whatever the sizes in it."""
     growth: int = 2
     """A larger one is joined if it is at least this many times as large as its largest segment."""
 
@@ -178,17 +179,21 @@ class _Times(NamedTuple):
     latest: int
     made: int
 
+    @property
+    def span(self) -> int:
+        """The largest distance of two timestamps."""
+        return self.latest - self.earliest
+
 
 @dataclass(frozen=True, slots=True)
 class _Weight:
-    """The sums of some neighbours; offsets are [start, end). `latest` and `made` are the newest."""
+    """The sums of some neighbours; offsets are [start, end). `times` are those of all."""
 
     bytes: int
     start: int
     end: int
     first: _Times
-    latest: int
-    made: int
+    times: _Times
     batches: int
 
     @classmethod
@@ -199,8 +204,7 @@ class _Weight:
             start=group[0].base_offset,
             end=group[-1].next_offset,
             first=times[0],
-            latest=max([one.latest for one in times]),
-            made=max([one.made for one in times]),
+            times=_enclosing(times),
             batches=sum([_batches(entry) for entry in group]),
         )
 
@@ -210,8 +214,7 @@ class _Weight:
             self.start,
             other.end,
             self.first,
-            max(self.latest, other.latest),
-            max(self.made, other.made),
+            _enclosing((self.times, other.times)),
             self.batches + other.batches,
         )
 
@@ -221,17 +224,29 @@ class _Weight:
         entries = min(self.batches, self.bytes // (limits.index_interval_bytes + 1))
         return (
             self.bytes <= limits.segment_bytes
-            and self._is_within(limits.segment_ms)
+            and (
+                self.times.span <= limits.segment_ms
+                or (self.bytes <= limits.small_bytes and self._is_brief(limits.segment_ms))
+            )
             and (entries + 1) * time_index.ENTRY_BYTES <= limits.segment_index_bytes
             and self.end - 1 - self.start <= MAX_RELATIVE_OFFSET
         )
 
-    def _is_within(self, segment_ms: int) -> bool:
-        first = self.first
-        if first.latest - first.earliest <= segment_ms:
-            return self.latest - first.earliest <= segment_ms
-        # Else each run could join one more such segment, and its time would never end.
-        return self.latest - first.latest <= segment_ms and self.made - first.made <= segment_ms
+    def _is_brief(self, segment_ms: int) -> bool:
+        """Whether the times of a small group are within their limits."""
+        first, last = self.first, self.times
+        if first.span <= segment_ms:
+            return last.latest - first.earliest <= segment_ms
+        return last.latest - first.latest <= segment_ms and last.made - first.made <= segment_ms
+
+
+def _enclosing(times: Sequence[_Times]) -> _Times:
+    """Return the times that enclose all; `made` is the newest."""
+    return _Times(
+        min([one.earliest for one in times]),
+        max([one.latest for one in times]),
+        max([one.made for one in times]),
+    )
 
 
 def _times(entry: SegmentEntry) -> _Times:

@@ -122,7 +122,7 @@ def _units(
 ) -> list[_Unit]:
     """Return the units that are due.
 
-    A unit that is not full waits until a segment in it is older than the target lag.
+    A unit that is not full waits until the table has lacked a record for the target lag.
     """
     due_ms = context.clock.now_ms() - config.table_target_lag_ms
     units: list[_Unit] = []
@@ -134,9 +134,19 @@ def _units(
         if size >= UNIT_BYTES:
             units.append(held)
             held, size = [], 0
-    if held and any(one.segment.created_ms <= due_ms for part in held for one in part.slices):
+    if any(_lacks_since(part, one, marks) <= due_ms for part in held for one in part.slices):
         units.append(held)
     return units
+
+
+def _lacks_since(part: _Part, piece: Slice, marks: Marks) -> int:
+    """Return since when (ms), at the earliest, the table lacks a record of a slice.
+
+    A merge may join records that the table has with newer ones: these came after the last copy.
+    """
+    is_new = piece.start == piece.segment.base_offset
+    copied_ms = 0 if is_new else marks.copied_ms.get(part.partition, 0)
+    return max(piece.segment.created_ms, copied_ms)
 
 
 def _parts(image: TopicImage, marks: Marks) -> Iterator[_Part]:

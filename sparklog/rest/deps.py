@@ -20,6 +20,9 @@ TopicName = Annotated[
     Path(description="The topic's name", examples=["flights"], min_length=1, max_length=249),
     WithJsonSchema({"type": "string", "pattern": "^[a-zA-Z0-9._-]{1,249}$"}),
 ]
+NAME_MAX: Final = 2_000
+"""The most characters of a group's or a member's name. A URL with both, each character as twelve,
+has room in a request's head."""
 ClusterId = Annotated[str, Path(description="The log dir's cluster id", max_length=100)]
 PartitionNumber = Annotated[int, Path(description="The partition", ge=0, lt=2**31, examples=[0])]
 

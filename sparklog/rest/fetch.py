@@ -65,7 +65,7 @@ def form_of(accept: str) -> str:
     """Return the format that an Accept header asks for. Raises ApiError (406) if there is none."""
     wanted = [_quality(part) for part in accept.split(",") if part.strip()]
     refused = {kind for quality, kind in wanted if not quality}
-    left = [form for form in FORMS if form not in refused]
+    left = [form for form in FORMS if form not in refused and "application/*" not in refused]
     for _, kind in sorted(wanted, key=lambda one: -one[0]):
         if kind in left:
             return kind

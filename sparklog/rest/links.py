@@ -1,11 +1,18 @@
 """The URLs of a cluster's resources in v3, and the JSON objects around them."""
 
+from urllib.parse import quote
+
 from fastapi import Request
 
 from sparklog.config import ConfigEntry
 from sparklog.model import TopicDescription
 from sparklog.rest import models3
 from sparklog.rest.deps import check_cluster, service_of
+
+
+def in_path(name: str) -> str:
+    """Return a name as one segment of a path; groups and members may have any characters."""
+    return quote(name, safe="")
 
 
 class Links:

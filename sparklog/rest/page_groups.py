@@ -15,11 +15,12 @@ def groups_of(service: Service, token: Token) -> dict[str, Any]:
     """Return the list of groups for the page: those that the token may read."""
     admin = service.admin
     listed = [one for one in admin.list_consumer_groups() if _may_read(token, one.group_id)]
-    lags = admin.consumer_group_lags([one.group_id for one in listed])
+    lags = admin.consumer_group_lags()  # without a group that was deleted since
     return {
         "groups": [
             {"name": one.group_id, "state": one.state, **_sums(_seen(lags[one.group_id], token))}
             for one in listed
+            if one.group_id in lags
         ]
     }
 

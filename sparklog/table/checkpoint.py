@@ -13,7 +13,12 @@ from sparklog.table.snapshot import Snapshot
 _STRINGS: Final = pa.map_(pa.string(), pa.string())
 _SCHEMA: Final = pa.schema(
     [
-        ("txn", pa.struct([("appId", pa.string()), ("version", pa.int64())])),
+        (
+            "txn",
+            pa.struct(
+                [("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())]
+            ),
+        ),
         (
             "add",
             pa.struct(
@@ -65,7 +70,7 @@ def encode(snapshot: Snapshot) -> bytes:
     """Return the checkpoint of a snapshot; paths are percent-encoded, as in `add`."""
     rows: list[Action] = [{"protocol": snapshot.protocol}, {"metaData": snapshot.metadata}]
     rows += [
-        {"txn": {"appId": app_id, "version": version}}
+        {"txn": {"appId": app_id, "version": version, "lastUpdated": snapshot.updated.get(app_id)}}
         for app_id, version in snapshot.transactions.items()
     ]
     rows += [{"add": {**one.action, "dataChange": False}} for one in snapshot.files.values()]

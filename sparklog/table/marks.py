@@ -41,6 +41,7 @@ class Marks(NamedTuple):
     """All marks of a table; `version` is -1 before sparklog's first commit.
 
     `logs` has, by incarnation of the log dir, the last version whose records are in the table.
+    `copied_ms` has, by partition, when its end last moved, as far as it is known.
     """
 
     partitions: Mapping[int, Mark]
@@ -49,6 +50,7 @@ class Marks(NamedTuple):
     version: int = -1
     erasures: int = 0
     erasing: int = 0
+    copied_ms: Mapping[int, int] = {}
 
     @property
     def is_being_erased(self) -> bool:
@@ -60,8 +62,11 @@ class Marks(NamedTuple):
         return self.erasing + (2 if self.is_being_erased else 1)
 
 
-def marks_of(transactions: Mapping[str, int], topic_id: str) -> Marks:
-    """Return the marks among Delta's transactions; those of other applications are ignored."""
+def marks_of(transactions: Mapping[str, int], updated: Mapping[str, int], topic_id: str) -> Marks:
+    """Return the marks among Delta's transactions; those of other applications are ignored.
+
+    `updated` has the times (ms) of transactions.
+    """
     prefix = f"sparklog/{topic_id}/"
     ours = {
         app_id.removeprefix(prefix): version
@@ -80,6 +85,7 @@ def marks_of(transactions: Mapping[str, int], topic_id: str) -> Marks:
         ours.get(_VERSION, -1),
         ours.get(_ERASURES, 0),
         ours.get(_ERASING, 0),
+        {number: updated.get(f"{prefix}{number}", 0) for number in partitions},
     )
 
 

@@ -52,7 +52,8 @@ class DataFile:
 class Snapshot:
     """The table as of one version; version -1: there is no table.
 
-    `files` and `removed` (times of removal, in ms) are by path, `transactions` by application,
+    `files` and `removed` (times of removal, in ms) are by path, `transactions` by application (with
+    `updated`, their times in ms, as far as they are known),
     `metadata` is the content of Delta's action. `foreign` has a line for each foreign change,
     oldest first.
     """
@@ -64,6 +65,7 @@ class Snapshot:
     files: Mapping[str, DataFile] = field(default_factory=dict)
     removed: Mapping[str, int] = field(default_factory=dict)
     transactions: Mapping[str, int] = field(default_factory=dict)
+    updated: Mapping[str, int] = field(default_factory=dict)
     foreign: Sequence[str] = ()
 
     @property
@@ -73,7 +75,7 @@ class Snapshot:
 
     def marks(self, topic_id: str) -> Marks:
         """Return the marks of the table of a topic."""
-        return marks_of(self.transactions, topic_id)
+        return marks_of(self.transactions, self.updated, topic_id)
 
     def problems(self, topic_id: str) -> list[str]:
         """Return the reasons why the table is not a copy of the log; [] if it is one."""
@@ -87,7 +89,7 @@ class Snapshot:
     def apply(self, version: int, actions: Sequence[Action]) -> "Snapshot":
         """Return the table after one entry."""
         files, removed = dict(self.files), dict(self.removed)
-        transactions = dict(self.transactions)
+        transactions, updated = dict(self.transactions), dict(self.updated)
         metadata, protocol = self.metadata, self.protocol
         info: Action = {}
         for action in actions:
@@ -104,6 +106,7 @@ class Snapshot:
                     removed[path] = content.get("deletionTimestamp") or 0
                 case {"txn": content}:
                     transactions[content["appId"]] = content["version"]
+                    updated[content["appId"]] = content.get("lastUpdated") or 0
                 case {"metaData": content}:
                     metadata = content
                 case {"protocol": content}:
@@ -118,6 +121,7 @@ class Snapshot:
             files=files,
             removed=removed,
             transactions=transactions,
+            updated=updated,
             foreign=()
             if _is_rebuilt(info)
             else (*self.foreign, *foreign_changes(version, actions)),

@@ -63,7 +63,12 @@ def due(
         return None
     dirty_bytes = sum(one.log_bytes for one in dirty)
     ratio = dirty_bytes / (dirty_bytes + sum(one.log_bytes for one in clean))
-    earliest = [one.min_timestamp for one in dirty if one.min_timestamp and one.min_timestamp > 0]
+    earliest = []
+    for one in dirty:
+        if one.min_timestamp is not None and one.min_timestamp > 0:
+            earliest.append(one.min_timestamp)
+        elif one.max_timestamp > 0 and one.created_ms > 0:
+            earliest.append(one.created_ms)
     is_overdue = bool(earliest) and min(earliest) < now_ms - policy.max_compaction_lag_ms
     return (clean, dirty) if ratio > policy.min_cleanable_dirty_ratio or is_overdue else None
 

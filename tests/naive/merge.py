@@ -9,7 +9,7 @@ Segments = list[SegmentEntry]
 
 
 def is_in_time(first: SegmentEntry, other: SegmentEntry, limit_ms: int) -> bool:
-    """Whether another segment is not too new for a group that begins with `first`."""
+    """Whether another segment is not too new for a small group that begins with `first`."""
     newest = other.created_ms if other.max_timestamp == -1 else other.max_timestamp
     if first.max_timestamp == -1:
         return newest <= first.created_ms + limit_ms
@@ -24,10 +24,20 @@ def fits(group: Segments, limits: MergeLimits) -> bool:
     """Whether one segment may hold all of them."""
     size = sum(one.log_bytes for one in group)
     batches = sum(one.batch_count or 0 for one in group)
+    is_brief = all(is_in_time(group[0], one, limits.segment_ms) for one in group[1:])
+    earliest, latest = [], []
+    for one in group:
+        if one.max_timestamp == -1:
+            earliest.append(one.created_ms)
+            latest.append(one.created_ms)
+        else:
+            earliest.append(0 if one.min_timestamp in (None, -1) else int(one.min_timestamp or 0))
+            latest.append(one.max_timestamp)
+    is_narrow = max(latest) - min(earliest) <= limits.segment_ms
     entries = 1 + min(batches, size // (limits.index_interval_bytes + 1))
     return (
         size <= limits.segment_bytes
-        and all(is_in_time(group[0], one, limits.segment_ms) for one in group[1:])
+        and (is_narrow or (size <= limits.small_bytes and is_brief))
         and entries * 12 <= limits.segment_index_bytes
         and group[-1].next_offset - group[0].base_offset <= 2**31
     )

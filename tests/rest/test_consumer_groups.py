@@ -12,6 +12,7 @@ from tests.group_language import Groups, stable
 from tests.group_logs import append_records
 from tests.logs import append, catalog
 from tests.rest.conftest import client_for, settings_for
+from tests.rest.servers import Instance
 from tests.rest.tokens import bearer
 
 ASSIGNED = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\1\0\0\0\1" + b"\xff" * 4
@@ -61,6 +62,59 @@ class Found:
     def code(self, path: str) -> tuple[int, int]:
         answer = self.client.get(f"{self.path}{path}")
         return answer.status_code, answer.json()["error_code"]
+
+
+def test_any_name_is_found_by_its_links(readers: str, tmp_path: Path) -> None:
+    """By a server of its own: the test client decodes a path twice."""
+    names = ["%41", "A", "a#b", "a?b", "a b", "team/app", "a;b=c", "\u00fc", "x" * 300, "lags/1"]
+    for number, name in enumerate(names):
+        AdminClient(readers).alter_consumer_group_offsets(name, {("t", 0): number})
+    groups = Groups()
+    ada = groups.member("app/1 %41", group_id="a/b")
+    ada.joins()
+    groups.passes(3_000)
+    assert ada.leads
+    ada.syncs({ada.member_id: ASSIGNED}, group_id="a/b")
+    append_records(catalog(readers), groups.log, "a/b")
+    with Instance(readers, tmp_path) as instance, instance.client() as client:
+
+        def got(link: dict[str, str]) -> Any:
+            [url] = link.values()
+            return client.get(url).json()
+
+        cluster = client.get("/v3/clusters").json()["data"][0]["cluster_id"]
+        listed = client.get(f"/v3/clusters/{cluster}/consumer-groups").json()["data"]
+        found = {one["consumer_group_id"]: one for one in listed}
+        lags = {name: got(found[name]["lag_summary"]) for name in names}
+        assert {name: lag["consumer_group_id"] for name, lag in lags.items()} == {
+            name: name for name in names
+        }
+        assert [lags[name]["total_lag"] for name in names] == [3, 2, 1, 0, 0, 0, 0, 0, 0, 0]
+        [member] = got(found["a/b"]["consumers"])["data"]
+        assert client.get(member["metadata"]["self"]).json() == member
+        [first] = got(member["assignments"])["data"]
+        assert client.get(first["metadata"]["self"]).json() == first
+        other = first["metadata"]["self"][:-1] + "7"
+        assert client.get(other).json()["error_code"] == 40402
+
+
+@pytest.mark.parametrize("path", ["/v3/clusters/{}/consumer-groups", "/?group="])
+def test_a_group_that_is_deleted_after_the_list_was_made_is_left_out(
+    readers: str, client: TestClient, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = client.get("/v3/clusters").json()["data"][0]["cluster_id"]
+    listed = AdminClient.list_consumer_groups
+
+    def deleting(admin: AdminClient) -> Any:
+        found = listed(admin)
+        monkeypatch.undo()
+        AdminClient(readers).delete_consumer_groups(["another"])
+        return found
+
+    monkeypatch.setattr(AdminClient, "list_consumer_groups", deleting)
+    answer = client.get(path.format(cluster))
+    assert (answer.status_code, "another" in answer.text) == (200, False)
+    assert "readers" in answer.text
 
 
 def test_groups(found: Found) -> None:

@@ -231,7 +231,9 @@ class TestForms:
 
         assert answer.headers["content-type"] == form
 
-    @pytest.mark.parametrize("accept", ["text/html", f"{BINARY};q=0", "*/*;q=0"])
+    @pytest.mark.parametrize(
+        "accept", ["text/html", f"{BINARY};q=0", "*/*;q=0", "application/*;q=0, */*"]
+    )
     def test_others_are_not_to_be_had(self, client: TestClient, accept: str) -> None:
         answer = client.get(PATH, headers={"Accept": accept})
 

@@ -1,26 +1,36 @@
 """Consumer groups as in Confluent's v3: members, assignments, lag. There are only GET routes."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Path, Request
 
 from sparklog.admin import ConsumerGroupDescription, MemberDescription, PartitionLag
 from sparklog.coordinator.lag_state import group_state
+from sparklog.errors import GroupIdNotFoundError
 from sparklog.model import TopicPartition
 from sparklog.rest import models3
 from sparklog.rest import models_groups as models
-from sparklog.rest.deps import ClusterId, PartitionNumber, TopicName, service_of, token_of
+from sparklog.rest.deps import (
+    NAME_MAX,
+    ClusterId,
+    PartitionNumber,
+    TopicName,
+    service_of,
+    token_of,
+)
 from sparklog.rest.errors import FORBIDDEN, PARTITION_NOT_FOUND, ApiError
-from sparklog.rest.links import Links, links_to
+from sparklog.rest.links import Links, in_path, links_to
 from sparklog.rest.paging import PageAsked
 from sparklog.tokens import Resource, Scope
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/consumer-groups", tags=["v3"])
 
 CONSUMER_NOT_FOUND = 40403
-GroupId = Annotated[str, Path(description="The consumer group", min_length=1, max_length=249)]
-ConsumerId = Annotated[str, Path(description="The member's id", min_length=1, max_length=500)]
+# Routes take these with their slashes: a client may also send "/" as %2F.
+GroupId = Annotated[str, Path(description="The consumer group", min_length=1, max_length=NAME_MAX)]
+ConsumerId = Annotated[str, Path(description="The member's id", min_length=1, max_length=NAME_MAX)]
 Answer = TypeVar("Answer")
 
 
@@ -30,7 +40,7 @@ class _Group:
     def __init__(self, links: Links, group_id: str) -> None:
         self.links = links
         self.group_id = group_id
-        self.path = f"/consumer-groups/{group_id}"
+        self.path = f"/consumer-groups/{in_path(group_id)}"
 
     def data(self, found: ConsumerGroupDescription) -> models.GroupData:
         """Return the group."""
@@ -48,7 +58,7 @@ class _Group:
 
     def consumer(self, member: MemberDescription) -> models.ConsumerData:
         """Return a member of the group."""
-        path = f"{self.path}/consumers/{member.member_id}"
+        path = f"{self.path}/consumers/{in_path(member.member_id)}"
         name = f"/consumer-group={self.group_id}/consumer={member.member_id}"
         return models.ConsumerData(
             metadata=self.links.at(path, name),
@@ -63,7 +73,7 @@ class _Group:
     def assignment(self, member: MemberDescription, place: TopicPartition) -> models.AssignmentData:
         """Return a partition that a member of the group reads."""
         below = f"{place.topic}/partitions/{place.partition}"
-        consumer = f"/consumers/{member.member_id}"
+        consumer = f"/consumers/{in_path(member.member_id)}"
         return models.AssignmentData(
             metadata=self.links.at(
                 f"{self.path}{consumer}/assignments/{below}",
@@ -120,7 +130,9 @@ class _Group:
             total_lag=sum(one.lag or 0 for one in lags),
             lag_state=group_state(one.state for one in lags),
             max_lag_seconds=max((one for one in times if one is not None), default=None),
-            max_lag_consumer=self.links.to(f"{self.path}/consumers/{most.member_id or ''}"),
+            max_lag_consumer=self.links.to(
+                f"{self.path}/consumers/{in_path(most.member_id or '')}"
+            ),
             max_lag_partition=self.links.to(f"/topics/{place.topic}/partitions/{place.partition}"),
         )
 
@@ -174,23 +186,18 @@ async def read_groups(request: Request, cluster_id: ClusterId, page: PageAsked) 
         listed = [one.group_id for one in admin.list_consumer_groups()]
         seen = [one for one in listed if token.allows(Scope.READ, one, Resource.GROUP)]
         names, following = page.of(seen, str, str)
-        return admin.describe_consumer_groups(names), following
+        found: list[ConsumerGroupDescription] = []
+        for name in names:
+            with suppress(GroupIdNotFoundError):  # deleted since the list was made
+                found += admin.describe_consumer_groups([name])
+        return found, following
 
     found, following = await _asked(request, described)
     data = [_Group(links, one.group_id).data(one) for one in found]
     return models.GroupList(metadata=links.list_at("/consumer-groups", following), data=data)
 
 
-@router.get("/{group_id}")
-async def read_group(
-    request: Request, cluster_id: ClusterId, group_id: GroupId
-) -> models.GroupData:
-    """A consumer group."""
-    group = await _group(request, cluster_id, group_id)
-    return group.data(await _described(request, group_id))
-
-
-@router.get("/{group_id}/consumers")
+@router.get("/{group_id:path}/consumers")
 async def read_consumers(
     request: Request, cluster_id: ClusterId, group_id: GroupId
 ) -> models.ConsumerList:
@@ -201,7 +208,41 @@ async def read_consumers(
     return models.ConsumerList(metadata=metadata, data=data)
 
 
-@router.get("/{group_id}/consumers/{consumer_id}")
+@router.get("/{group_id:path}/consumers/{consumer_id:path}/assignments")
+async def read_assignments(
+    request: Request, cluster_id: ClusterId, group_id: GroupId, consumer_id: ConsumerId
+) -> models.AssignmentList:
+    """The partitions that a member reads."""
+    group = await _group(request, cluster_id, group_id)
+    member = await _member(request, group_id, consumer_id)
+    data = [group.assignment(member, place) for place in member.partitions]
+    path = f"{group.path}/consumers/{in_path(consumer_id)}/assignments"
+    return models.AssignmentList(metadata=group.links.list_at(path), data=data)
+
+
+@router.get(
+    "/{group_id:path}/consumers/{consumer_id:path}/assignments/{topic}/partitions/{partition}"
+)
+async def read_assignment(
+    request: Request,
+    cluster_id: ClusterId,
+    group_id: GroupId,
+    consumer_id: ConsumerId,
+    topic: TopicName,
+    partition: PartitionNumber,
+) -> models.AssignmentData:
+    """A partition that a member reads."""
+    group = await _group(request, cluster_id, group_id)
+    member = await _member(request, group_id, consumer_id)
+    place = TopicPartition(topic, partition)
+    if place not in member.partitions:
+        raise ApiError(
+            PARTITION_NOT_FOUND, f"consumer {consumer_id!r} does not read {topic}-{partition}"
+        )
+    return group.assignment(member, place)
+
+
+@router.get("/{group_id:path}/consumers/{consumer_id:path}")
 async def read_consumer(
     request: Request, cluster_id: ClusterId, group_id: GroupId, consumer_id: ConsumerId
 ) -> models.ConsumerData:
@@ -210,19 +251,7 @@ async def read_consumer(
     return group.consumer(await _member(request, group_id, consumer_id))
 
 
-@router.get("/{group_id}/consumers/{consumer_id}/assignments")
-async def read_assignments(
-    request: Request, cluster_id: ClusterId, group_id: GroupId, consumer_id: ConsumerId
-) -> models.AssignmentList:
-    """The partitions that a member reads."""
-    group = await _group(request, cluster_id, group_id)
-    member = await _member(request, group_id, consumer_id)
-    data = [group.assignment(member, place) for place in member.partitions]
-    path = f"{group.path}/consumers/{consumer_id}/assignments"
-    return models.AssignmentList(metadata=group.links.list_at(path), data=data)
-
-
-@router.get("/{group_id}/lags")
+@router.get("/{group_id:path}/lags")
 async def read_lags(request: Request, cluster_id: ClusterId, group_id: GroupId) -> models.LagList:
     """The lag of a group in each partition that it has committed."""
     group = await _group(request, cluster_id, group_id)
@@ -230,7 +259,7 @@ async def read_lags(request: Request, cluster_id: ClusterId, group_id: GroupId) 
     return models.LagList(metadata=group.links.list_at(f"{group.path}/lags"), data=data)
 
 
-@router.get("/{group_id}/lags/{topic}/partitions/{partition}")
+@router.get("/{group_id:path}/lags/{topic}/partitions/{partition}")
 async def read_lag(
     request: Request,
     cluster_id: ClusterId,
@@ -248,7 +277,7 @@ async def read_lag(
     )
 
 
-@router.get("/{group_id}/lag-summary")
+@router.get("/{group_id:path}/lag-summary")
 async def read_lag_summary(
     request: Request, cluster_id: ClusterId, group_id: GroupId
 ) -> models.LagSummaryData:
@@ -258,3 +287,12 @@ async def read_lag_summary(
     if not lags:
         raise ApiError(PARTITION_NOT_FOUND, f"group {group_id!r} has committed nothing")
     return group.summary(lags)
+
+
+@router.get("/{group_id:path}")
+async def read_group(
+    request: Request, cluster_id: ClusterId, group_id: GroupId
+) -> models.GroupData:
+    """A consumer group."""
+    group = await _group(request, cluster_id, group_id)
+    return group.data(await _described(request, group_id))

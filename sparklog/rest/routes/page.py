@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, Response
 from sparklog.errors import SparklogError
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.image import PartitionLog
-from sparklog.rest.deps import token_of
+from sparklog.rest.deps import NAME_MAX, token_of
 from sparklog.rest.errors import ApiError, refusal_of
 from sparklog.rest.fetch import Page
 from sparklog.rest.page_groups import group_of, groups_of
@@ -50,7 +50,7 @@ async def read_page(
     request: Request,
     topic: Annotated[str | None, Query(max_length=249)] = None,
     time: Annotated[str | None, Query(max_length=40)] = None,
-    group: Annotated[str | None, Query(max_length=249)] = None,
+    group: Annotated[str | None, Query(max_length=NAME_MAX)] = None,
 ) -> Response:
     """The page. `topic`: its partitions; with `time` also the first records from then on.
 

@@ -367,6 +367,17 @@ class TestConsumerOffsets:
             GroupOffset("h", "t", 3, 9, -1, "", 0),
         ]
 
+    @pytest.mark.parametrize(("later", "expected"), [(9, [9]), (None, [])])
+    def test_one_behind_that_of_an_open_transaction_counts(
+        self, tmp_path: Path, later: int | None, expected: list[int]
+    ) -> None:
+        folder = tmp_path / "__consumer_offsets-0"
+        folder.mkdir()
+        pending = patched(commit_of(b"g", 5, 0), 7, TRANSACTIONAL)
+        write_segment(folder, 0, pending, commit_of(b"g", later, 1), marker(2, 7, 1))
+
+        assert [one.offset for one in self.found(tmp_path)] == expected
+
     def test_what_a_broker_kept(self) -> None:
         groups = [
             one

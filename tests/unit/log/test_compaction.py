@@ -158,9 +158,17 @@ class TestMaximumLag:
 
     @pytest.mark.parametrize("time", [None, -1, 0])
     def test_does_not_know_the_age_of_records_without_a_time(self, time: int | None) -> None:
-        segments = [entry(0, 99), entry(10, 1, min_timestamp=time), entry(20)]
+        bare: dict[str, Any] = {"min_timestamp": time, "max_timestamp": -1, "created_ms": 1}
+        segments = [entry(0, 99), entry(10, 1, **bare), entry(20)]
 
         assert plan(segments, first_dirty=10, max_lag_ms=DAY_MS) is None
+
+    def test_takes_the_time_of_making_if_some_records_have_none(self) -> None:
+        made = {"min_timestamp": -1, "max_timestamp": NOW}
+        segments = [entry(0, 99), entry(10, 1, **made, created_ms=NOW - DAY_MS - 1), entry(20)]
+
+        assert plan(segments, first_dirty=10, max_lag_ms=DAY_MS) is not None
+        assert plan(segments, first_dirty=10, max_lag_ms=DAY_MS + 1) is None
 
     def test_does_not_ask_clean_segments_or_the_newest(self) -> None:
         segments = [entry(0, 99, min_timestamp=1), entry(10), entry(20, min_timestamp=1)]

@@ -159,22 +159,23 @@ class TestPlanMerge:
         assert plan_merge([*entries[:2], segment(20, 2)], LIMITS, seal=True)[0] == (entries[1],)
 
     def test_keeps_the_span_of_timestamps(self) -> None:
-        first = row(10)[0]
-        later = segment(10, 10, min_timestamp=5500, max_timestamp=6000)
+        first = row(30)[0]
+        later = segment(10, 30, min_timestamp=5500, max_timestamp=6000)
 
         assert len(plan_merge([first, later], LIMITS)) == 1
         assert plan_merge([first, later._replace(max_timestamp=6001)], LIMITS) == []
 
-    def test_takes_older_segments_behind_newer_ones(self) -> None:
+    def test_takes_older_segments_behind_newer_ones_if_all_are_small(self) -> None:
         now = {"min_timestamp": 5000, "max_timestamp": 5000}
         old = {"min_timestamp": 0, "max_timestamp": 0}
         mixed = [segment(slot * 10, 1, **(old if slot % 2 else now)) for slot in range(20)]
 
         assert plan_merge(mixed, LIMITS) == [tuple(mixed)]
         assert plan_merge(mixed[1:], LIMITS) == [tuple(mixed[2:])]
+        assert sizes_of([one._replace(log_bytes=2) for one in mixed]) == [[2] * 12, [2] * 8]
 
     def test_joins_segments_of_old_and_new_timestamps_for_segment_ms(self) -> None:
-        """Goal: few segments, and none whose newest time moves on and on."""
+        """Goal: few small segments, and none whose newest time moves on and on."""
         entries: list[SegmentEntry] = []
         for slot in range(100):
             now_ms = 5000 + 20 * slot
@@ -182,11 +183,13 @@ class TestPlanMerge:
             entries = [*entries, segment(slot * 10, 1, **times)]
             entries = applied(entries, plan_merge(entries, LIMITS))
 
-        assert [entry.max_timestamp for entry in entries] == [6000, 6500, 6980]
+        assert [entry.max_timestamp for entry in entries] == [5480, 5980, 6480, 6980]
 
     def test_takes_a_smallest_timestamp_that_is_not_known_for_0(self) -> None:
         first, second = row(10, 10, min_timestamp=None)
 
+        assert sizes_of(row(30, 30, min_timestamp=None)) == []
+        assert sizes_of(row(30, 30, min_timestamp=None, max_timestamp=1000)) == [[30, 30]]
         assert plan_merge([first, second], LIMITS) == [(first, second)]
         assert plan_merge([first, second._replace(created_ms=6001)], LIMITS) == []
         assert plan_merge([first, second._replace(max_timestamp=6001)], LIMITS) == []

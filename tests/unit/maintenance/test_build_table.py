@@ -10,9 +10,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from sparklog.admin import AdminClient
+from sparklog.clock import ManualClock
 from sparklog.errors import StorageFullError
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.maintenance import build_table as job
+from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.runner import NOTHING_TO_DO, executed
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import OpenTransaction
@@ -132,6 +134,19 @@ class TestBuilding:
         monkeypatch.setattr(job, "UNIT_BYTES", 80)
         assert counted(build(log_dir), "records") == [3]
         assert marks_of(log_dir) == {0: Mark(0, 3)}
+
+    def test_waits_as_long_if_segments_are_merged_meanwhile(self) -> None:
+        """A merged segment has new records and, after the first copy, old ones, too."""
+        minute_ms, partition, copied = 60_000, Partition(), list[int]()
+        lag = {"sparklog.table.target.lag.ms": str(10 * minute_ms)}
+        clock = context_of(partition, WITH_TABLE | lag).clock
+        assert isinstance(clock, ManualClock)
+        for _ in range(40):
+            clock.advance(minute_ms)
+            partition.append(batch(clock.now_ms()), created_ms=clock.now_ms())
+            run(merge_segments, partition, seal=False)
+            copied += counted(build(partition), "records")
+        assert copied == [11, 10, 10]
 
     def test_commits_a_backfill_in_steps(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch

@@ -4,7 +4,8 @@
                              until then a reader may have a plan with the file. So are files of
                              another engine, if the table is sound: erased records must be gone
     named by no commit       unlinked after `sparklog.orphan.retention.ms`, by the time in the
-                             file's name; a commit refuses older files
+                             file's name. Vacuum commits this horizon first, and no later commit
+                             adds older files
     of another engine, and   left to that engine's VACUUM
     named by no commit
 
@@ -13,6 +14,7 @@ Each committer cleans the entries and checkpoints of the Delta log (`table.delta
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from sparklog.config.topic import TopicConfig
 from sparklog.maintenance.deleting import delete_files, problems_of
@@ -20,7 +22,7 @@ from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.model import TopicDescription
 from sparklog.storage.files import FileStat
 from sparklog.table.delta_log import DELTA_LOG
-from sparklog.table.of_topic import delta_log, table_directory
+from sparklog.table.of_topic import VACUUMED, Change, commit, delta_log, table_directory
 from sparklog.table.parquet import born_ms_of
 from sparklog.table.snapshot import Snapshot
 
@@ -50,21 +52,37 @@ def _garbage(
 ) -> list[FileStat]:
     """Return the files that nobody needs, by the present table and the present config."""
     snapshot = delta_log(context.files, topic, context.clock).snapshot()
+    bounds = _bounds(context, topic)
+    return [one for one in files if _is_garbage(topic, one, snapshot, bounds)]
+
+
+class _Bounds(NamedTuple):
+    """Files removed at `released_ms` or before go, and orphans made before `horizon_ms`."""
+
+    released_ms: int
+    horizon_ms: int
+
+
+def _bounds(context: JobContext, topic: TopicDescription) -> _Bounds:
     config = TopicConfig.parse(context.catalog.topic_image(topic).description.configs)
     now_ms = context.clock.now_ms()
-    return [one for one in files if _is_garbage(topic, one, snapshot, config, now_ms)]
+    return _Bounds(now_ms - config.delete_delay_ms, max(0, now_ms - config.orphan_retention_ms))
+
+
+def _path(topic: TopicDescription, file: FileStat) -> str:
+    return file.path.removeprefix(f"{table_directory(topic)}/")
 
 
 def _is_garbage(
-    topic: TopicDescription, file: FileStat, snapshot: Snapshot, config: TopicConfig, now_ms: int
+    topic: TopicDescription, file: FileStat, snapshot: Snapshot, bounds: _Bounds
 ) -> bool:
-    path = file.path.removeprefix(f"{table_directory(topic)}/")
+    path = _path(topic, file)
     born_ms = born_ms_of(path)
     if path in snapshot.files or (born_ms is None and not _is_removed(topic, path, snapshot)):
         return False
     if path in snapshot.removed:
-        return snapshot.removed[path] <= now_ms - config.delete_delay_ms
-    return born_ms is not None and born_ms < now_ms - config.orphan_retention_ms
+        return snapshot.removed[path] <= bounds.released_ms
+    return born_ms is not None and born_ms < bounds.horizon_ms
 
 
 def _is_removed(topic: TopicDescription, path: str, snapshot: Snapshot) -> bool:
@@ -73,7 +91,14 @@ def _is_removed(topic: TopicDescription, path: str, snapshot: Snapshot) -> bool:
 
 
 def _delete(context: JobContext, topic: TopicDescription, files: Sequence[FileStat]) -> Outcome:
-    doomed = _garbage(context, topic, files)
+    bounds = _bounds(context, topic)
+    snapshot = delta_log(context.files, topic, context.clock).snapshot()
+    doomed = [one for one in files if _is_garbage(topic, one, snapshot, bounds)]
+    if snapshot.exists and any(_path(topic, one) not in snapshot.removed for one in doomed):
+        # A build may be about to add such a file: from this commit on it is refused.
+        change = Change(operation=VACUUMED, horizon_ms=bounds.horizon_ms)
+        snapshot = commit(context.files, topic, context.clock, change)
+        doomed = [one for one in doomed if _is_garbage(topic, one, snapshot, bounds)]
     failed = delete_files(context, [one.path for one in doomed], "unlinking files of a table")
     gone = [one.bytes for one in doomed if one.path not in failed]
     return Outcome(counts={"files": len(gone), "bytes": sum(gone)}, problems=problems_of(failed))

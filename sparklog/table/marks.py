@@ -7,6 +7,8 @@
     appId sparklog/<topic id>/version      the last version of the table that sparklog has committed
     appId sparklog/<topic id>/erasures     how many commits of `erase` have removed rows
     appId sparklog/<topic id>/erasing      odd while `erase` is under way; it only grows
+    appId sparklog/<topic id>/horizon      files that were made before this time (ms) may be gone,
+                                           unless a version names them: no later one may add them
     appId sparklog/<topic id>/log/<id>     the last version of the log (by incarnation) from which
                                            the table has records, or erasures; -1: it has none
 
@@ -22,6 +24,7 @@ _VERSION: Final = "version"
 _START: Final = "start"
 _ERASURES: Final = "erasures"
 _ERASING: Final = "erasing"
+_HORIZON: Final = "horizon"
 _LOG: Final = "log/"
 
 
@@ -50,6 +53,7 @@ class Marks(NamedTuple):
     version: int = -1
     erasures: int = 0
     erasing: int = 0
+    horizon_ms: int = 0
     copied_ms: Mapping[int, int] = {}
 
     @property
@@ -85,6 +89,7 @@ def marks_of(transactions: Mapping[str, int], updated: Mapping[str, int], topic_
         ours.get(_VERSION, -1),
         ours.get(_ERASURES, 0),
         ours.get(_ERASING, 0),
+        ours.get(_HORIZON, 0),
         {number: updated.get(f"{prefix}{number}", 0) for number in partitions},
     )
 
@@ -107,6 +112,8 @@ def transactions_of(before: Marks, after: Marks, topic_id: str) -> dict[str, int
         found[_app_id(topic_id, _ERASURES)] = after.erasures
     if after.erasing != before.erasing:
         found[_app_id(topic_id, _ERASING)] = after.erasing
+    if after.horizon_ms != before.horizon_ms:
+        found[_app_id(topic_id, _HORIZON)] = after.horizon_ms
     return found
 
 

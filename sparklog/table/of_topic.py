@@ -25,6 +25,7 @@ EXPIRED: Final = "EXPIRE TABLE"
 ERASED: Final = "ERASE"
 ERASE_BEGUN: Final = "BEGIN ERASE"
 ERASE_ENDED: Final = "END ERASE"
+VACUUMED: Final = "VACUUM"
 
 
 def table_directory(topic: TopicDescription) -> str:
@@ -107,6 +108,8 @@ class Change:
     erasing: int | None = None
     """The mark of the `erase` that ends (`Marks.erasing`)."""
     log_version: LogVersion | None = None
+    horizon_ms: int = 0
+    """Of VACUUMED: orphans that were made before it will be unlinked."""
 
     @property
     def is_rebuild(self) -> bool:
@@ -119,16 +122,16 @@ def commit(files: Files, topic: TopicDescription, clock: Clock, change: Change) 
 
     Raises CommitConflictError if another commit has moved a mark, dropped a file or erased records
     since the change was planned; UsageError if the table is no longer a copy of the log;
-    LateWriterError if the files are older than sparklog.orphan.retention.ms; StorageError.
+    LateWriterError if vacuum may have unlinked the files as orphans; StorageError.
     """
 
     def plan(before: Snapshot) -> TableCommit:
-        if not change.is_rebuild:
+        if change.operation not in (REBUILT, VACUUMED):
             check_sound(topic, before)
         known = before.marks(topic.topic_id)
         _check_planned(topic, change, before, known)
         now_ms = clock.now_ms()
-        _check_young(topic, change, now_ms)
+        _check_young(topic, change, before, now_ms)
         changes_data = change.operation != COMPACTED
         added = sum(one.rows for one in change.written)
         dropped = sum(one.rows or 0 for one in change.dropped)
@@ -141,6 +144,7 @@ def commit(files: Files, topic: TopicDescription, clock: Clock, change: Change) 
             before.version + 1,
             erasures,
             _erasing(change, known),
+            max(known.horizon_ms, change.horizon_ms),
         )
         actions = _made(topic, before, now_ms, is_new=change.is_rebuild)
         actions += [one.add(now_ms, changes_data=changes_data) for one in change.written]
@@ -196,10 +200,16 @@ def _check_planned(topic: TopicDescription, change: Change, before: Snapshot, kn
         raise CommitConflictError(f"records were erased from topic {topic.name!r} meanwhile")
 
 
-def _check_young(topic: TopicDescription, change: Change, now_ms: int) -> None:
-    """Refuse files that vacuum may have deleted as orphans because of their age."""
+def _check_young(topic: TopicDescription, change: Change, before: Snapshot, now_ms: int) -> None:
+    """Refuse files that vacuum may have unlinked as orphans.
+
+    Vacuum commits its horizon first. While there is no table, the age of the files decides.
+    """
     limit_ms = TopicConfig.parse(topic.configs).orphan_retention_ms
-    if any(now_ms - one.born_ms >= limit_ms > 0 for one in change.written):
+    horizon_ms = before.marks(topic.topic_id).horizon_ms
+    if not before.exists and limit_ms > 0:
+        horizon_ms = now_ms - limit_ms
+    if any(one.born_ms < horizon_ms for one in change.written):
         raise LateWriterError(
             f"the table of topic {topic.name!r}: its files took longer to write than "
             f"sparklog.orphan.retention.ms={limit_ms} allows"

@@ -1,6 +1,6 @@
 """Small files of a table merged, old ones dropped; what vacuum does with those that are left."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -289,19 +289,53 @@ class TestVacuum:
 
         assert [*vacuum(log.context, ["t"], {})] == []
 
-    def test_a_build_that_took_too_long_is_refused(self, log: Compacted) -> None:
-        log.put("late")
+    def built_meanwhile(self, log: Compacted, happens: Callable[[], object]) -> None:
+        """Build, while something happens after the files were written and before the commit."""
 
         class Slow:
             def map(self, task: Any, works: Any, what: str) -> Any:
                 done = [task(work) for work in works]
-                log.wait(DAY_MS)
+                happens()
                 return done
 
         context = JobContext(log.catalog, Slow())  # type: ignore[arg-type] # no shuffle in it
         (step,) = build_table(context, [], {"rebuild": False})
+        step.execute()
+
+    def test_a_build_whose_files_it_has_unlinked_is_refused(self, log: Compacted) -> None:
+        log.put("late")
+        before = table_of(log.partition)
+
         with pytest.raises(LateWriterError, match="took longer to write"):
-            step.execute()
+            self.built_meanwhile(log, lambda: self.vacuumed(log, DAY_MS + 1))
+        assert table_of(log.partition).equals(before)
+
+    def test_its_horizon_holds_if_the_config_is_changed_meanwhile(self, log: Compacted) -> None:
+        log.put("late")
+        configs = {
+            **log.partition.image.description.configs,
+            "sparklog.orphan.retention.ms": "3600000",
+        }
+        hasty = replace(log.partition.image.description, configs=configs)
+
+        def happens() -> None:
+            log.partition.commit(description=hasty)
+            self.vacuumed(log, 3_600_001)
+
+        with pytest.raises(LateWriterError, match="took longer to write"):
+            self.built_meanwhile(log, happens)
+
+    def test_a_slow_build_lands_if_no_vacuum_ran(self, log: Compacted) -> None:
+        log.put("late")
+        self.built_meanwhile(log, lambda: log.wait(2 * DAY_MS))
+        assert table_of(log.partition).num_rows == TIER_FILES + 1
+
+    def test_the_first_build_is_refused_if_it_took_too_long(self) -> None:
+        """There is no table yet in which vacuum could commit its horizon."""
+        log = Compacted(**names(WITH_TABLE)).put("late")
+
+        with pytest.raises(LateWriterError, match="took longer to write"):
+            self.built_meanwhile(log, lambda: log.wait(DAY_MS + 1))
 
 
 class TestDeletedTopic:

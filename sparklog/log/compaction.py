@@ -112,7 +112,10 @@ def _is_overdue(plan: CompactionPlan, policy: CompactionPolicy, now_ms: int) -> 
 
 
 def _earliest_ms(entry: SegmentEntry) -> int:
-    """Return the smallest timestamp, or the time it was made if some have none; else -1."""
+    """Return the smallest timestamp; -1 if there is none.
+
+    If only some records have one, or it is not known, return the time the segment was made.
+    """
     if entry.max_timestamp > 0 >= (entry.min_timestamp or 0):
         return entry.created_ms
     return -1 if entry.min_timestamp is None else entry.min_timestamp

@@ -233,7 +233,7 @@ class _Weight:
         )
 
     def _is_brief(self, segment_ms: int) -> bool:
-        """Whether the times of a small group are within their limits."""
+        """Whether the group's times keep to the limits of a small group."""
         first, last = self.first, self.times
         if first.span <= segment_ms:
             return last.latest - first.earliest <= segment_ms

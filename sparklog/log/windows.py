@@ -181,9 +181,9 @@ def windows(
 def checked_windows(segment: SegmentLog) -> Iterator[Window]:
     """Yield the windows of a whole segment, each verified; compare the row's checksum at the end.
 
-    That checksum also covers base offsets and leader epochs, which those of batches do not. Who
-    writes the batches to a new segment must not make such damage look sound. Raises as `windows`,
-    and CorruptRecordError for a wrong checksum.
+    The row's checksum also covers base offsets and leader epochs; a batch's checksum does not. A
+    copy of the batches gets a new checksum, which would hide such damage. Raises as `windows`, and
+    CorruptRecordError for a wrong checksum.
     """
     crc, told = 0, segment.entry.log_crc32c
     for window in windows(segment):

@@ -246,7 +246,10 @@ def expiring_steps(context: JobContext, topic: TopicDescription) -> Iterator[Ste
 
 
 def _is_before(file: DataFile, before_ms: int) -> bool:
-    """Whether all rows are older; if none has a timestamp (-1), they are as old as the file."""
+    """Whether every row is older than a time.
+
+    If no row has a timestamp (-1), the time of the file counts.
+    """
     newest_ms = None if file.max_timestamp is None else time_ms(file.max_timestamp)
     if newest_ms == -1:
         newest_ms = file.action["modificationTime"]

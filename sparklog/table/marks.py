@@ -44,7 +44,7 @@ class Marks(NamedTuple):
     """All marks of a table; `version` is -1 before sparklog's first commit.
 
     `logs` has, by incarnation of the log dir, the last version whose records are in the table.
-    `copied_ms` has, by partition, when its end last moved, as far as it is known.
+    `copied_ms` has, by partition, when its end last moved (ms); 0 if that is not known.
     """
 
     partitions: Mapping[int, Mark]

@@ -212,7 +212,7 @@ def _check_young(topic: TopicDescription, change: Change, before: Snapshot, now_
     if any(one.born_ms < horizon_ms for one in change.written):
         raise LateWriterError(
             f"the table of topic {topic.name!r}: its files took longer to write than "
-            f"sparklog.orphan.retention.ms={limit_ms} allows"
+            f"sparklog.orphan.retention.ms allows, so vacuum may have unlinked them"
         )
 
 

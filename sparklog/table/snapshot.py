@@ -52,10 +52,9 @@ class DataFile:
 class Snapshot:
     """The table as of one version; version -1: there is no table.
 
-    `files` and `removed` (times of removal, in ms) are by path, `transactions` by application (with
-    `updated`, their times in ms, as far as they are known),
-    `metadata` is the content of Delta's action. `foreign` has a line for each foreign change,
-    oldest first.
+    `files` and `removed` (times of removal, in ms) are by path, `transactions` by application.
+    `updated` has the times of transactions in ms; 0 for an unknown one. `metadata` is the content
+    of Delta's action. `foreign` has a line for each foreign change, oldest first.
     """
 
     version: int = -1

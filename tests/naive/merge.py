@@ -9,7 +9,7 @@ Segments = list[SegmentEntry]
 
 
 def is_in_time(first: SegmentEntry, other: SegmentEntry, limit_ms: int) -> bool:
-    """Whether another segment is not too new for a small group that begins with `first`."""
+    """Whether a small group that begins with `first` may hold the other segment, by its times."""
     newest = other.created_ms if other.max_timestamp == -1 else other.max_timestamp
     if first.max_timestamp == -1:
         return newest <= first.created_ms + limit_ms

@@ -160,7 +160,7 @@ class TestItStartsAgain:
         world.clock.advance(1)
         assert world.runs(GROWTH)
 
-    def test_not_when_it_could_only_not_be_made_nicer(
+    def test_not_a_process_that_runs_but_may_not_be_made_nicer(
         self, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         def refuse(*_: object) -> None:

@@ -35,7 +35,7 @@ def await_coordinator(port: int) -> None:
 
 def consumed(bootstrap: str, topic: str, count: int) -> float:
     """Run ConsumerPerformance in a new group; return records/s, its rebalance not counted."""
-    command = [java(), "-Xmx512M", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+    command = [java(), "-Xmx512M", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
     command += ["-cp", class_path(KAFKA), "org.apache.kafka.tools.ConsumerPerformance"]
     command += ["--bootstrap-server", bootstrap, "--topic", topic, "--messages", str(count)]
     told = subprocess.run(
@@ -44,7 +44,7 @@ def consumed(bootstrap: str, topic: str, count: int) -> float:
     *_, line = told.stdout.splitlines()
     figures = line.split(",")
     if int(figures[4]) < count:
-        raise RuntimeError(f"{bootstrap}: {line}")
+        raise RuntimeError(f"{bootstrap}: {line}\n{told.stderr}")
     return float(figures[9])
 
 

@@ -14,7 +14,7 @@ group has sent ahead does not count: the client sends no further one before it h
 Records of consumer groups, above all offset commits, join a batch that is made only when its group
 begins. If many of them come, a group that has nothing else waits up to GROWING_LINGER_S, so that
 more of them share a batch, a segment and an entry. On an object store a commit is expensive, so
-every group waits longer (REMOTE_LINGER_S).
+every group waits longer (REMOTE_LINGER_S to REMOTE_LINGER_MAX_S).
 """
 
 import asyncio
@@ -43,6 +43,8 @@ MIB: Final = 1024 * 1024
 PRODUCE_VERSION: Final = 13
 REMOTE_LINGER_S: Final = 0.1
 """How long a group waits on an object store; or twice the time of the last commit, if longer."""
+REMOTE_LINGER_MAX_S: Final = 1.0
+"""The longest of these waits: a commit during which the store was out of reach may take minutes."""
 MANY_REQUESTS: Final = 8
 """This many requests in a group show that more are about to come."""
 GROWING_LINGER_S: Final = 0.02
@@ -242,7 +244,8 @@ class AppendCommit:
     def _begins_s(self) -> float:
         """Return when the group begins even if it is incomplete."""
         if not self._is_local:
-            return self._waits_since_s + max(REMOTE_LINGER_S, 2 * self._commit_s)
+            linger_s = min(max(REMOTE_LINGER_S, 2 * self._commit_s), REMOTE_LINGER_MAX_S)
+            return self._waits_since_s + linger_s
         if self._wanted >= MANY_REQUESTS and all(one.make is not None for one in self._waiting):
             return self._waiting[0].came_s + GROWING_LINGER_S
         return self._answered_s + min(self._limits.linger_ms / 1000, self._commit_s)

@@ -426,6 +426,19 @@ def test_on_an_object_store_a_group_waits_for_others(
     assert run(catalog(log_dir), work) == 1
 
 
+def test_after_a_commit_that_took_minutes_a_group_waits_no_longer_than_the_limit(
+    log_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(world: World) -> Any:
+        world.commit._is_local = False
+        world.commit._commit_s = 120.0
+        return await asyncio.wait_for(world.send(A), 60)
+
+    monkeypatch.setattr("sparklog.group_commit.appends.REMOTE_LINGER_MAX_S", 0.01)
+
+    assert run(catalog(log_dir), work) == [Appended(0, -1, 0)]
+
+
 def test_the_package_loads_what_is_asked_for() -> None:
     assert package.AppendCommit is AppendCommit
     with pytest.raises(AttributeError, match="GroupCommittee"):

@@ -88,7 +88,7 @@ def _in_turns(
 ) -> Iterator[Figure]:
     """Yield the figures of broker and gateway, and their ratio; bars of the last two.
 
-    Each begins every second round: the first of two runs is often the slower one.
+    Each begins every second round, so that the order favours neither.
     """
     found: dict[str, list[float]] = {name: [] for name in measures}
     for number in range(rounds):

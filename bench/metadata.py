@@ -48,10 +48,11 @@ def run(settings: Settings) -> list[Figure]:
 
 def _one_process(folder: Path) -> list[Figure]:
     log = _new_log(folder, flush=True)
-    _timed(lambda: _append(log), COMMITS // 5)
-    floors = _timed(lambda: _floor(folder), COMMITS)
-    commits = _timed(lambda: _append(log), COMMITS)
-    floors += _timed(lambda: _floor(folder), COMMITS)
+    timed(lambda: _append(log), COMMITS // 5)
+    directory = folder / "__cluster_metadata" / "_delta_log"
+    floors = timed(lambda: commit_floor(directory), COMMITS)
+    commits = timed(lambda: _append(log), COMMITS)
+    floors += timed(lambda: commit_floor(directory), COMMITS)
     floor = median(floors) * MS
     follower = MetadataLog(open_files(str(folder)), SystemClock())
     follower.image([TOPIC.topic_id])
@@ -73,12 +74,12 @@ def _one_process(folder: Path) -> list[Figure]:
 
 def _followed(log: MetadataLog, follower: MetadataLog) -> float:
     """Commit, and return the CPU microseconds that following a commit takes."""
-    _timed(lambda: _append(log), COMMITS)
+    timed(lambda: _append(log), COMMITS)
     return _cpu(lambda: follower.image([TOPIC.topic_id])) / COMMITS * MICROSECONDS
 
 
-def _floor(folder: Path) -> None:
-    directory = folder / "__cluster_metadata" / "_delta_log"
+def commit_floor(directory: Path) -> None:
+    """Take the steps that no commit can do without."""
     name = directory / f".floor-{os.urandom(8).hex()}"
     descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     os.write(descriptor, bytes(ENTRY_BYTES))
@@ -259,7 +260,8 @@ def _commit_at(folder: Path, topics: int, segments: int) -> dict[str, float]:
     }
 
 
-def _timed(work: Callable[[], object], times: int) -> list[float]:
+def timed(work: Callable[[], object], times: int) -> list[float]:
+    """Return the seconds of each call."""
     return [_seconds(work) for _ in range(times)]
 
 

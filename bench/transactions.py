@@ -1,20 +1,19 @@
 """Transactions of Kafka's Java client (version 2) at a gateway, beside a Kafka 4.1.1 broker.
 
 A transaction has 10 records of 100 bytes over 4 partitions; broker and gateway are measured in
-turns. The broker does not sync what it acknowledges, the gateway does: a transaction makes four
-files. The floor is what a new file costs in the log dir. On ext4 without a journal this is 15 times
-more for minutes after files were deleted nearby.
+turns. The broker does not sync what it acknowledges, the gateway does: the floor of a transaction
+is that of its two entries.
 """
 
 import os
 import subprocess
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Final
 
 from bench.figures import Bar, Figure
+from bench.metadata import MS, commit_floor, timed
 from bench.settings import Settings
 from sparklog.admin import AdminClient, NewTopic
 from tests.kafka.broker import running_broker
@@ -29,7 +28,7 @@ PRODUCERS: Final = (1, 8)
 READ_RECORDS: Final = 1_000
 """Records of each transaction that is read."""
 TIMEOUT_S: Final = 1200
-NEW_FILES: Final = 50
+FLOORS: Final = 100
 
 Places = Mapping[str, str]
 """The bootstrap address of each."""
@@ -57,34 +56,23 @@ def _written(places: Places, producers: int, settings: Settings) -> list[Figure]
     """Return transactions a second, and how long one takes."""
     each = max((100 if settings.quick else 1_000) // producers, 50)
     found: dict[str, list[list[float]]] = {place: [] for place in places}
-    floors = []
+    floors, folder = list[float](), settings.directory / "floor"
+    folder.mkdir(exist_ok=True)
     for _ in range(settings.rounds):
-        floors.append(_new_file_us(settings.directory / "log" / "__floor"))
+        floors.append(2 * MS * median(timed(lambda: commit_floor(folder), FLOORS)))
         for place, address in places.items():
             os.sync()  # the broker leaves its writes to the system
             told = asked("write", address, "bench", producers, each, RECORDS)
             found[place].append(told)
     group = f"Transactions of {RECORDS} records over {PARTITIONS} partitions, {producers} producer"
     group += "s" if producers > 1 else ""
-    figures = [Figure.of_rounds(group, "floor: a new file in the log dir", floors, "µs")]
+    figures = [Figure.of_rounds(group, "floor: two entries, synced", floors, "ms")]
     for place, rounds in found.items():
         for slot, (name, unit) in enumerate((("", "/s"), (", median", "ms"), (", p99", "ms"))):
             numbers = [one[slot] for one in rounds]
             figures.append(Figure.of_rounds(group, f"{place}{name}", numbers, unit))
     ratios = [a[0] / b[0] for a, b in zip(found["gateway"], found["broker"], strict=True)]
     return [*figures, Figure.of_rounds(group, "gateway / broker", ratios, "x", Bar(least=1.0))]
-
-
-def _new_file_us(folder: Path) -> float:
-    """Return how long a new file takes, the median of NEW_FILES."""
-    folder.mkdir(exist_ok=True)
-    seconds = []
-    for _ in range(NEW_FILES):
-        name, begun = folder / os.urandom(8).hex(), time.perf_counter()
-        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        seconds.append(time.perf_counter() - begun)
-        os.close(descriptor)
-    return median(seconds) * 1e6
 
 
 def _read(places: Places, settings: Settings) -> list[Figure]:

@@ -117,6 +117,22 @@ class TestReadProcessWrite:
         with gateway(running.server.gateway.settings.log_dir) as another:
             assert committed(another) == 2
 
+    def test_the_end_overwrites_an_offset_that_the_group_committed_meanwhile(
+        self, running: RunningGateway
+    ) -> None:
+        worker = transactional(running)
+        worker.begin_transaction()
+        produce(worker, "1", "2", "3")
+        other = Consumer({"bootstrap.servers": running.address, "group.id": "g"})
+        metadata = other.consumer_group_metadata()
+        worker.send_offsets_to_transaction([TopicPartition("a", 0, 2)], metadata, 30)
+        other.commit(offsets=[TopicPartition("a", 0, 3)], asynchronous=False)
+        other.close()
+
+        worker.commit_transaction(30)
+
+        assert committed(running) == 2
+
 
 class TestProducer:
     def test_what_is_committed_is_seen(self, running: RunningGateway) -> None:

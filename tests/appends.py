@@ -20,7 +20,7 @@ class Appender:
         self.log_dir = log_dir
         self.counts = AppendCounts()
         self.catalog = Catalog(files or open_files(log_dir), ManualClock(NOW_MS))
-        self.writer = AppendWriter(self.catalog, self.counts, flush=flush)
+        self.writer = AppendWriter(self.catalog, self.counts, flush=flush, grows=True)
         self.meanwhile: list[Callable[[], object]] = []
         write = self.writer._written
 

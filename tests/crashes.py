@@ -6,6 +6,11 @@ from typing import Any
 END_WRITES = ("create", "write", "close", "put_new", "sync", "sync_directory")
 """An end makes a shared segment, writes its pieces (a marker, a group's offsets), completes it, and
 puts the entry: that waits for the segment's sync. Then it makes the entry durable."""
+APPEND_WRITES = ("write", "expose", "put_new", "sync", "sync_directory")
+"""A group of appends writes its batches behind those of the group before, and puts the entry."""
+
+
+WRITES_OF_FILES = ("write", "expose", "sync", "close")
 
 
 class Crash(BaseException):
@@ -20,6 +25,11 @@ class Fails:
         self._at = at
         self._is_behind = is_behind
         self.done: list[str] = []
+
+    def fail_at(self, at: int) -> None:
+        """Fail at the n-th write from now on."""
+        self._at = at
+        self.done.clear()
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._files, name)
@@ -56,4 +66,4 @@ class _File:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._file, name)
-        return self._files.counted(name, found) if name in ("write", "close") else found
+        return self._files.counted(name, found) if name in WRITES_OF_FILES else found

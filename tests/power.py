@@ -1,8 +1,8 @@
 """Local files whose power can be cut, and the files that are left.
 
     a name      survives when its directory was synced after it appeared; otherwise by chance
-    the bytes   survive when the file was synced, under whichever of its names; otherwise all, some
-                first pages, or none
+    the bytes   survive when the file was synced, under whichever of its names; of those that were
+                written since: all, some first pages, or none
 
 Of the names in the metadata log those survive that appeared before some moment, as with a file
 system that has a journal. A file that was put in place of another may be either, until its
@@ -64,8 +64,12 @@ class CuttableFiles(LocalFiles):
     def create(self, path: str, **_: bool) -> NewFile:
         """See `Files.create`; nothing is really synced, however durable."""
         self.step()
-        self._created.append(super().create(path))
+        self._created.append(_CuttableFile(super().create(path), self))
         return self._created[-1]
+
+    def sync_open(self, path: str) -> None:
+        """Sync the bytes of a file that is being written: a step."""
+        self._sync_all([path], [])
 
     def write_new(self, path: str, data: Buffer, *, durable: bool = False) -> None:
         """See `Files.write_new`: as `create`, a step."""
@@ -126,9 +130,12 @@ class CuttableFiles(LocalFiles):
         is_lucky = is_early if "/_delta_log/" in path else self._draw.random() < 0.5
         if not (is_lucky or self._is_named(path)):
             return []
-        if self._bytes.get(path) == data:
+        synced = self._bytes.get(path, b"")
+        if synced == data:
             return [data]
-        return [data, b"", data[: len(data) // 2 // PAGE_BYTES * PAGE_BYTES]]
+        if not data.startswith(synced):
+            synced = b""
+        return [data, synced, data[: max(len(synced), len(data) // 2 // PAGE_BYTES * PAGE_BYTES)]]
 
     def _is_named(self, path: str) -> bool:
         parts = path.split("/")
@@ -136,3 +143,27 @@ class CuttableFiles(LocalFiles):
             name in self._names.get("/".join(parts[:depth]), set())
             for depth, name in enumerate(parts)
         )
+
+
+class _CuttableFile(NewFile):
+    """A new file of `CuttableFiles`."""
+
+    def __init__(self, inner: NewFile, files: CuttableFiles) -> None:
+        super().__init__(inner.path)
+        self._inner = inner
+        self._files = files
+
+    def expose(self) -> None:
+        self._inner.expose()
+
+    def sync(self) -> None:
+        self._files.sync_open(self.path)
+
+    def _append(self, view: memoryview) -> None:
+        self._inner.write(view)
+
+    def _complete(self) -> None:
+        self._inner.close()
+
+    def _discard(self) -> None:
+        self._inner.abort()

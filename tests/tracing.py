@@ -138,6 +138,14 @@ class TracingNewFile(NewFile):
         self._inner.write(view)
         self._trace.append(Operation("write", self.path, view.nbytes))
 
+    def expose(self) -> None:
+        self._inner.expose()
+        self._trace.append(Operation("expose", self.path, self._inner.bytes_written))
+
+    def sync(self) -> None:
+        self._inner.sync()
+        self._trace.append(Operation("sync", self.path))
+
     def _complete(self) -> None:
         self._inner.close()
         self._trace.append(Operation("close", self.path, self._inner.bytes_written))

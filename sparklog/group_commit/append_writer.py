@@ -15,7 +15,7 @@ written again: PLANS_MAX times in all at most. Vacuum deletes the files that wer
 from collections.abc import Collection, Sequence
 from copy import copy
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from sparklog.errors import FencedLeaderEpochError, LateWriterError, SparklogError
 from sparklog.group_commit.admission import Admission
@@ -28,7 +28,7 @@ from sparklog.group_commit.append_slots import (
 )
 from sparklog.group_commit.append_topics import Target, TopicAppends, live_topic
 from sparklog.group_commit.companions import Companions, Place, Places
-from sparklog.log_writer import PRODUCE, SharedSegment, WriteOptions
+from sparklog.log_writer import PRODUCE, SharedSegment, SharedSegments, WriteOptions
 from sparklog.metadata.batch import CheckedEdit
 from sparklog.metadata.catalog import Catalog, check_partition, told_of
 from sparklog.metadata.edit import Done, Edit
@@ -42,21 +42,20 @@ ROUNDS_MAX: Final = 20
 """How often a companion is written before it fails."""
 
 
-class _Written(NamedTuple):
-    """What a round has written: the shared segment, not yet durable, and the companions' places."""
-
-    shared: SharedSegment
-    places: Places
-
-
 class AppendWriter:
     """Writes groups, one at a time."""
 
-    def __init__(self, catalog: Catalog, counts: AppendCounts, *, flush: bool = True) -> None:
-        """`flush`: whether to sync segments; the entry is always synced."""
+    def __init__(
+        self, catalog: Catalog, counts: AppendCounts, *, flush: bool = True, grows: bool = False
+    ) -> None:
+        """`flush`: whether to sync segments; the entry is always synced.
+
+        With `grows` the groups of a second share one segment on a local disk; then call `close`.
+        """
         self._catalog = catalog
         self._counts = counts
         self._options = WriteOptions(flush=flush)
+        self._shared = SharedSegments(catalog.files, catalog.clock, grow=grows)
 
     def write(self, slots: Sequence[Slot], companions: Companions | None = None) -> Image | None:
         """Write and commit; set the outcome of every slot. Batches of a partition keep their order.
@@ -65,14 +64,14 @@ class AppendWriter:
         landed.
         """
         image: Image | None = None
-        for plans in range(ROUNDS_MAX):
+        for rounds in range(ROUNDS_MAX):
             waiting = [slot for slot in slots if slot.outcome is None]
             if companions is not None and companions.are_settled:
                 companions = None
             if not waiting and companions is None:
                 break
             try:
-                image = self._round(waiting, companions, is_last=plans + 1 >= PLANS_MAX) or image
+                image = self._round(waiting, companions, rounds) or image
             except SparklogError as error:
                 for slot in waiting:
                     slot.refuse(error)
@@ -82,12 +81,17 @@ class AppendWriter:
             companions.give_up()
         return image
 
+    def close(self) -> None:
+        """Close the shared segment that was written last."""
+        self._shared.close()
+
     def _round(
-        self, slots: Sequence[Slot], companions: Companions | None, *, is_last: bool
+        self, slots: Sequence[Slot], companions: Companions | None, rounds: int
     ) -> Image | None:
         """Write slots and commit them in one entry; a slot to be written again gets no outcome.
 
-        Returns the image after the commit; None if nothing landed.
+        `rounds` counts those before. Returns the image after the commit; None if nothing
+        landed.
         """
         log, clock = self._catalog.log, self._catalog.clock
         ids = dict.fromkeys(slot.append.topic_id for slot in slots)
@@ -103,18 +107,19 @@ class AppendWriter:
                 pieces = companions.pieces(log.opened_at(image, theirs), now_ms)
         if not topics and companions is None:
             return None
-        written = self._written(topics, pieces)
+        shared = self._shared.next(image, anew=rounds > 0)
+        places = self._written(topics, pieces, shared)
         plans = [self._plan(topics)] if topics else []
         if companions is not None:
-            plans.append(partial(companions.plan, places=written.places))
-        outcomes = log.commit_each(plans, list(ids), ready=written.shared.sync)
+            plans.append(partial(companions.plan, places=places))
+        outcomes = log.commit_each(plans, list(ids), ready=shared.sync)
         for error in outcomes:
             if isinstance(error, SparklogError):
                 without_frames(error)  # they hold the requests of the commit, and so the error
         if companions is not None:
             companions.land(outcomes[-1])
         if topics:
-            self._land(topics, outcomes[0], is_last=is_last)
+            self._land(topics, outcomes[0], is_last=rounds + 1 >= PLANS_MAX)
         landed = [one for one in outcomes if isinstance(one, Committed) and one.edit is not None]
         return landed[0].newest if landed else None
 
@@ -163,9 +168,13 @@ class AppendWriter:
         admission = Admission(image.transactional_ids)
         return [TopicAppends(targets[one], found, admission) for one, found in checked.items()]
 
-    def _written(self, topics: Sequence[TopicAppends], pieces: Collection[bytes] = ()) -> _Written:
-        """Write all batches, and the companions' pieces; begin to make them durable."""
-        shared = SharedSegment(self._catalog.files, self._catalog.clock)
+    def _written(
+        self, topics: Sequence[TopicAppends], pieces: Collection[bytes], shared: SharedSegment
+    ) -> Places:
+        """Write all batches, and the companions' pieces; return the places of the pieces.
+
+        `shared.sync` makes them durable.
+        """
         try:
             places = self._write_small(topics, pieces, shared)
             for one in topics:
@@ -175,7 +184,7 @@ class AppendWriter:
         except BaseException:
             shared.abort()
             raise
-        return _Written(shared, places)
+        return places
 
     def _write_small(
         self, topics: Sequence[TopicAppends], pieces: Collection[bytes], shared: SharedSegment

@@ -97,7 +97,7 @@ class AppendCommit:
         """Called on the loop after each commit that landed, with its image, before its answers."""
         self._limits = limits
         self._is_local = catalog.files.is_local
-        self._writer = AppendWriter(catalog, self.counts, flush=limits.flush)
+        self._writer = AppendWriter(catalog, self.counts, flush=limits.flush, grows=True)
         self._thread = AppendThread("append")
         self._waiting: list[_Waiting] = []
         self._bytes = 0
@@ -196,6 +196,7 @@ class AppendCommit:
         self._linger_no_longer()
         await self._is_idle.wait()
         self._thread.close()
+        self._writer.close()
 
     def _next(self) -> None:
         """Take the waiting requests as the next group, now or when it has lingered."""

@@ -184,3 +184,4 @@ class GroupCommit:
         if self._task is not None:
             await self._task
         self._thread.shutdown(wait=True)
+        self._writer.close()

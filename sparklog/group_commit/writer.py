@@ -38,6 +38,7 @@ from sparklog.group_commit.slices import Records, write_slices
 from sparklog.log_writer import (
     PRODUCE,
     SharedSegment,
+    SharedSegments,
     TopicWriter,
     WriteOptions,
     WritePlan,
@@ -140,6 +141,7 @@ class GroupWriter:
         self._options = options
         self._counts = counts
         self._partitioners: dict[tuple[str, str], Partitioner] = {}
+        self._shared = SharedSegments(catalog.files, catalog.clock)
 
     def write(self, group: Mapping[str, Sequence[Request]]) -> dict[str, list[Outcome]]:
         """Write and commit; return the outcomes of the requests, in their order, by topic."""
@@ -163,13 +165,18 @@ class GroupWriter:
             for share in whole
         }
 
+    def close(self) -> None:
+        """Close the shared segment that was written last."""
+        self._shared.close()
+
     def _round(self, shares: Sequence[Share]) -> list[Share]:
         """Write shares, one a topic, in one commit; return the shares to write again."""
         names = self._catalog.topics()
         known = [names[share.topic] for share in shares if share.topic in names]
         image, now_ms = self._catalog.image(*known), self._catalog.clock.now_ms()
         batches, again = self._batches(shares, image, now_ms)
-        written, refused = self._written(batches)
+        anew = any(share.plans for share in shares)
+        written, refused = self._written(batches, self._shared.next(image, anew=anew))
         for batch, refusal in refused:
             again += batch.share.after_refusal(refusal)
         if written:
@@ -226,7 +233,7 @@ class GroupWriter:
         return Planned(share, plan, partitioner, slots, size_bytes) if slots else None
 
     def _written(
-        self, batches: Sequence[_Batch]
+        self, batches: Sequence[_Batch], shared: SharedSegment
     ) -> tuple[list[_Batch], list[tuple[_Batch, UsageError]]]:
         """Write segments, durably; return the batches that were written, and the refused ones.
 
@@ -234,7 +241,6 @@ class GroupWriter:
         """
         written: list[_Batch] = []
         refused: list[tuple[_Batch, UsageError]] = []
-        shared = SharedSegment(self._catalog.files, self._catalog.clock)
         try:
             slices = write_slices(
                 [batch.records for batch in batches],

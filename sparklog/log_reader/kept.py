@@ -5,9 +5,9 @@
                 have ever touched would count as memory of the process
     parts       of logs that are not local, as they were fetched
 
-Files never change, and a segment whose row changes is another one here, so nothing that is kept is
-ever out of date. But a file that vacuum has deleted keeps its space on disk while it is open: a
-process that keeps segments for long calls `let_go` from time to time.
+The bytes of a segment never change, and a segment whose row changes is another one here, so nothing
+that is kept is ever out of date. But a file that vacuum has deleted keeps its space on disk while
+it is open: a process that keeps segments for long calls `let_go` from time to time.
 """
 
 from dataclasses import replace

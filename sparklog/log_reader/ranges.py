@@ -133,7 +133,7 @@ class BatchRanges:
             raise BlockingIOError
         file = self._file(log_path(directory, entry))
         read = _part(file.at_once if at_once and isinstance(file, KeptFile) else file, entry)
-        if isinstance(file, KeptFile) and file.size < entry.log_position + entry.log_bytes:
+        if isinstance(file, KeptFile) and not file.reaches(entry.log_position + entry.log_bytes):
             raise _cut(directory, entry, file.size)
         begin, end = 0, entry.log_bytes
         is_whole = one.start == entry.base_offset and one.end == entry.next_offset

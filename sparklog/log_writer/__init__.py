@@ -3,7 +3,7 @@
     plan           a topic's image -> WritePlan, which travels to the writers
     topic_writer   rows -> segment files of one writer (a Spark task, a command, a request)
     segment_file   one segment's files, from the first batch to the row in the metadata
-    shared_segment the file for the small partitions of one commit; slice_entry: their rows
+    shared_segment the file for the small partitions of commits; slice_entry: their rows
     checks         rows refused as a leader would
     own_offsets    rows that keep the offsets they bring
     commit         the files of all writers -> offsets, in one commit
@@ -30,7 +30,7 @@ from sparklog.log_writer.plan import (
     shared_bytes_max,
 )
 from sparklog.log_writer.segment_file import SegmentFile
-from sparklog.log_writer.shared_segment import SharedSegment
+from sparklog.log_writer.shared_segment import SharedSegment, SharedSegments
 
 if TYPE_CHECKING:
     from sparklog.log_writer.topic_writer import TopicWriter
@@ -40,6 +40,7 @@ __all__ = [
     "PRODUCE",
     "SegmentFile",
     "SharedSegment",
+    "SharedSegments",
     "TopicWriter",
     "WriteOptions",
     "WritePlan",

@@ -1,10 +1,13 @@
 """A shared segment being written: the batches of many partitions in one file.
 
-    __shared/<uuid>.log      partition after partition, each one's batches back to back
+    __shared/<uuid>.log      partition after partition, each one's batches back to back; of one
+                             commit, or of the commits of a second, one behind the other
 
 A row of the metadata names the file, the position and the size of each partition's slice. Slices
 have no index files: they are small, and merge_segments soon copies them into the partition's
-directory.
+directory. On a local disk a writer that commits again and again (`SharedSegments`) appends to one
+file, which spares each commit a new file and its name. An object cannot grow, so there each commit
+has its own.
 """
 
 import os
@@ -14,6 +17,7 @@ from typing import Final, cast
 from sparklog.clock import Clock
 from sparklog.log.names import LOG_SUFFIX, uuid7
 from sparklog.log.segment_writer import SegmentBuilder
+from sparklog.metadata.image import Image
 from sparklog.model import SHARED_PREFIX, SegmentEntry
 from sparklog.record.batches import Buffer
 from sparklog.storage.files import Files, NewFile
@@ -22,19 +26,31 @@ HELD_BYTES_MAX: Final = 1024 * 1024
 """How many bytes are written at once, about: a call for each small partition would take longer."""
 ALONE_BYTES: Final = 64 * 1024
 """Batches of this size are written by themselves: to copy them would take longer than a call."""
+GROWS_BYTES: Final = 16 * 1024 * 1024
+"""From this size on a shared segment is not appended to."""
+GROWS_MS: Final = 1000
+"""From this age on a shared segment is not appended to.
+
+`erase` and vacuum need a segment whose slices are all gone: they wait so long at most.
+"""
 
 
 class SharedSegment:
     """One shared segment, made when the first slice comes; for the writers of one commit.
 
-    It is made durable if one of its writers asks for that.
+    It is made durable if one of its writers asks for that. One that `grows` takes the slices of
+    further commits, each of which ends with `complete` and `sync`; at last `abort` closes the file.
     """
 
-    def __init__(self, files: Files, clock: Clock) -> None:
+    def __init__(self, files: Files, clock: Clock, *, grows: bool = False) -> None:
+        """Only a local file can grow."""
         self._files = files
         self._clock = clock
+        self._grows = grows
+        self._born_ms = clock.boot_ms()
         self._file: NewFile | None = None
         self._is_durable = False
+        self._has_durable_name = False
         self._held: list[Buffer] = []
         self._end = 0
 
@@ -81,18 +97,67 @@ class SharedSegment:
         self.sync()
 
     def complete(self) -> None:
-        """Complete the file. It is made durable meanwhile; `sync` waits for that."""
-        if self._file is not None:
-            self._write(self._file)
+        """Complete the file, or a commit's part of it. `sync` makes it durable."""
+        if self._file is None:
+            return
+        self._write(self._file)
+        if self._grows:
+            self._file.expose()
+        else:
             self._file.close()
 
     def sync(self) -> None:
-        """Wait until the file is durable, if one of its writers asked for that; once."""
-        if self._file is not None and self._is_durable:
+        """Wait until all slices are durable, if a writer of one of them asked for that; once."""
+        if self._file is None or not self._is_durable:
+            return
+        if self._grows:
+            self._file.sync()
+        if not self._has_durable_name:
             self._files.sync([self._file.path])
-            self._is_durable = False
+        self._has_durable_name, self._is_durable = True, False
 
     def abort(self) -> None:
-        """Drop the file if it is still being written."""
+        """Close the file if it is still being written; drop it unless it has slices of a commit."""
         if self._file is not None:
             self._file.abort()
+
+    def takes_more(self, image: Image) -> bool:
+        """Whether slices of a further commit may be appended, on an image of the log dir.
+
+        False if all slices are gone: then vacuum may delete the file (`metadata.check`).
+        """
+        if self._file is None:
+            return True
+        known = image.shared.get(self._file.path)
+        is_in_use = known is None or known.slice_count > 0
+        is_young = self._clock.boot_ms() - self._born_ms < GROWS_MS
+        return self._file.is_open and is_in_use and is_young and self._end < GROWS_BYTES
+
+
+class SharedSegments:
+    """The shared segments of a writer that commits again and again, one commit after the other."""
+
+    def __init__(self, files: Files, clock: Clock, *, grow: bool = True) -> None:
+        """If they `grow`, on a local disk, `close` is to be called at last."""
+        self._grow = grow and files.is_local
+        self._files = files
+        self._clock = clock
+        self._growing: SharedSegment | None = None
+
+    def next(self, image: Image, *, anew: bool = False) -> SharedSegment:
+        """Return the segment for the next commit; `image` is the newest one known.
+
+        With `anew` it is a new one: a commit with slices of the last one was refused.
+        """
+        if not self._grow:
+            return SharedSegment(self._files, self._clock)
+        if self._growing is None or anew or not self._growing.takes_more(image):
+            self.close()
+            self._growing = SharedSegment(self._files, self._clock, grows=True)
+        return self._growing
+
+    def close(self) -> None:
+        """Close the file that grows; `next` goes on with a new one."""
+        if self._growing is not None:
+            self._growing.abort()
+            self._growing = None

@@ -1,14 +1,13 @@
 """Reads slices of shared segments: those that lie side by side are read at once.
 
-    shared segment    │ slice │ slice │ slice │ other │
-                      └────── one read ───────┘
+    shared segment    │ slice │ slice │ other │ slice │ other │ other │ other │ slice │
+                      └─────────── one read ──────────┘                       └ read ─┘
 
 A read has four system calls, and a thread gives up Python's lock at each of them.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from sparklog.model import SegmentEntry
 from sparklog.storage.files import Files
@@ -18,32 +17,55 @@ SPAN_BYTES_MAX: Final = 1024 * 1024
 
 
 class Spans:
-    """Of each shared segment, the bytes from the first of the wanted slices to the last.
+    """The bytes of the wanted slices, in few reads, each with the first of its slices.
 
-    They are read with the first slice, and kept. If most of them belong to other slices, each
-    slice is read by itself. So at most twice the bytes of the slices are kept.
+    A read ends before a slice with which most of its bytes would be those of other slices. So at
+    most twice the bytes of the wanted slices are kept.
     """
 
     def __init__(self, files: Files, groups: Iterable[Sequence[SegmentEntry]]) -> None:
         """`groups` have the wanted slices; other segments in them are passed over."""
         self._files = files
-        self._read: dict[str, memoryview] = {}
-        self._bounds: dict[str, tuple[int, int]] = {}
-        self._wanted: dict[str, int] = defaultdict(int)
+        self._read: dict[_Span, memoryview] = {}
+        self._spans: dict[tuple[str, int], _Span] = {}
+        wanted: dict[str, dict[int, int]] = {}
         for group in groups:
             for one in group:
                 if one.is_shared:
-                    start, end = one.log_position, one.log_position + one.log_bytes
-                    low, high = self._bounds.get(one.log_path, (start, end))
-                    self._bounds[one.log_path] = min(low, start), max(high, end)
-                    self._wanted[one.log_path] += one.log_bytes
+                    wanted.setdefault(one.log_path, {})[one.log_position] = one.log_bytes
+        for path, sizes in wanted.items():
+            for span, positions in _spans(path, sizes):
+                self._spans.update(((path, position), span) for position in positions)
 
     def bytes_of(self, entry: SegmentEntry) -> memoryview:
         """Return a slice's bytes, fewer if the file is too short. Raises MissingFileError."""
-        path, position = entry.log_path, entry.log_position
-        low, high = self._bounds[path]
-        if high - low > min(SPAN_BYTES_MAX, 2 * self._wanted[path]):
-            return self._files.read(path, position, entry.log_bytes)
-        if path not in self._read:
-            self._read[path] = self._files.read(path, low, high - low)
-        return self._read[path][position - low : position - low + entry.log_bytes]
+        span = self._spans[entry.log_path, entry.log_position]
+        if span not in self._read:
+            self._read[span] = self._files.read(span.path, span.start, span.end - span.start)
+        first = entry.log_position - span.start
+        return self._read[span][first : first + entry.log_bytes]
+
+
+class _Span(NamedTuple):
+    """The range of a file that is read at once."""
+
+    path: str
+    start: int
+    end: int
+
+
+def _spans(path: str, sizes: Mapping[int, int]) -> Iterator[tuple[_Span, list[int]]]:
+    """Yield spans with the positions of their slices; `sizes` are the slices' sizes by position."""
+    start, end, used = 0, 0, 0
+    positions: list[int] = []
+    for position, size in sorted(sizes.items()):
+        length = position + size - start
+        if positions and length > min(SPAN_BYTES_MAX, 2 * (used + size)):
+            yield _Span(path, start, end), positions
+            positions = []
+        if not positions:
+            start, used = position, 0
+        positions.append(position)
+        end, used = position + size, used + size
+    if positions:
+        yield _Span(path, start, end), positions

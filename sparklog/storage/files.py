@@ -1,12 +1,16 @@
 """Files: one interface for local disks, object stores and memory.
 
 A path is relative to the log dir; its parts are separated by "/" (`paths.check_path` refuses every
-other form). A file is written once, front to back, and never changes afterwards: there is no append
-and no rename. So three steps are enough to write safely:
+other form). A file is written once, front to back; what is written never changes, and nothing is
+renamed. So three steps are enough to write safely:
 
     create … write … close      the whole file, or none that anything refers to
     sync(paths)                 files, and the directories that name them, survive a power cut
     (a commit)                  the metadata log refers to them; this package does not do that
+
+On a local disk the writer may let others read a file while it is open, and go on with it:
+
+    create … write, expose, sync … write, expose, sync … abort
 
 A commit itself is one small file. If several writers want its name, one of them gets it:
 
@@ -78,6 +82,27 @@ class NewFile(ABC):
         The call is a hint, and promises nothing.
         """
 
+    def expose(self) -> None:
+        """Let others read what has been written so far; the file stays open, and may grow.
+
+        From now on `abort` leaves the file where it is. Raises UsageError if the file is closed or
+        aborted, or if the storage has no files that grow (all but a local disk).
+        """
+        raise UsageError(f"{self.path}: a file of this storage cannot grow after it was read")
+
+    def sync(self) -> None:
+        """Make all bytes that have been written durable; the file stays open.
+
+        `Files.sync` makes its name durable. Raises StorageError if bytes were lost (the file is
+        aborted then), UsageError as `expose`.
+        """
+        raise UsageError(f"{self.path}: a file of this storage cannot be synced while it is open")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the file can be written: it is neither closed nor aborted."""
+        return self._state == "open"
+
     def close(self) -> None:
         """Complete the file; on a closed file do nothing. If that fails, the file is aborted.
 
@@ -96,7 +121,10 @@ class NewFile(ABC):
         self._state = "closed"
 
     def abort(self) -> None:
-        """Remove this file, and never another one of its name; nothing if closed or aborted."""
+        """Remove this file, and never another one of its name; nothing if closed or aborted.
+
+        A file that others may read already (`expose`) is closed and stays.
+        """
         if self._state == "open":
             self._state = "aborted"
             self._discard()

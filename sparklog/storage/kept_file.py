@@ -18,7 +18,7 @@ _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 
 
 class KeptFile:
-    """One open file. `size` is its length in bytes, which never changes."""
+    """One open file. `size` is its length in bytes as it was last seen: a file may grow."""
 
     __slots__ = ("_descriptor", "_path", "_uri", "size")
 
@@ -32,6 +32,12 @@ class KeptFile:
     def fileno(self) -> int:
         """Return the descriptor, which is open until this object is gone."""
         return self._descriptor
+
+    def reaches(self, end: int) -> bool:
+        """Whether the file has at least `end` bytes, now."""
+        if self.size < end:
+            self.size = os.fstat(self._descriptor).st_size
+        return self.size >= end
 
     def __call__(self, start: int, length: int) -> memoryview:
         """See `files.Reader`."""

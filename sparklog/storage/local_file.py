@@ -7,6 +7,7 @@ descriptor that wrote it:
     close       hands the descriptor to a thread, which syncs and closes it, and may also sync the
                 directory: one commit of the journal for both
     finish      waits for that thread and raises its error; `LocalFiles.sync` calls it
+    sync        syncs a file that stays open and grows (`expose`), in the caller's thread
 
 A writer of many partitions has more files open than the process may have descriptors. `_IDLE` has
 the open files that no call is writing at the moment. If there are more than a quarter of the
@@ -75,14 +76,35 @@ class LocalNewFile(NewFile):
         self._parked = _DONE
         self._identity = os.fstat(self._descriptor)
         self._begun_bytes = 0
+        self._is_exposed = False
         _forget(target)
         self._rest()
 
     def write_behind(self) -> None:
         """See `NewFile.write_behind`: write-back begins after every WRITE_BEHIND_BYTES."""
+        if self.bytes_written - self._begun_bytes >= WRITE_BEHIND_BYTES:
+            self._begin_write_back()
+
+    def expose(self) -> None:
+        """See `NewFile.expose`; if the file is durable, its write-back begins."""
+        self._require_open("expose")
+        self._is_exposed = True
+        if self._durable:
+            self._begin_write_back()
+
+    def sync(self) -> None:
+        """See `NewFile.sync`."""
+        self._require_open("sync")
+        try:
+            with os_errors("sync", self.path, self._log_dir):
+                os.fdatasync(self._opened())
+        except BaseException:
+            self.abort()  # the error is reported once: a later sync would seem to succeed
+            raise
+        self._rest()
+
+    def _begin_write_back(self) -> None:
         waiting = self.bytes_written - self._begun_bytes
-        if waiting < WRITE_BEHIND_BYTES:
-            return
         self._wake()
         if self._descriptor is not None:
             begin_write_back(self._descriptor, self._begun_bytes, waiting)
@@ -91,13 +113,18 @@ class LocalNewFile(NewFile):
 
     def _append(self, view: memoryview) -> None:
         with os_errors("write", self.path, self._log_dir):
-            self._wake()
-            if self._descriptor is None:
-                self._descriptor = self._opened_again()
+            descriptor = self._opened()
             # One call writes 2 GiB at most, and less when the disk is about to be full.
             while view:
-                view = view[os.write(self._descriptor, view) :]
+                view = view[os.write(descriptor, view) :]
             self._rest()
+
+    def _opened(self) -> int:
+        """Return the descriptor; a parked file gets a new one. Until `_rest` nobody parks it."""
+        self._wake()
+        if self._descriptor is None:
+            self._descriptor = self._opened_again()
+        return self._descriptor
 
     def _complete(self) -> None:
         with os_errors("close", self.path, self._log_dir):
@@ -120,7 +147,7 @@ class LocalNewFile(NewFile):
         # error that made it abort, not one of these.
         self._wake()
         with suppress(OSError):
-            if self._is_same(os.lstat(self._target)):
+            if not self._is_exposed and self._is_same(os.lstat(self._target)):
                 os.unlink(self._target)
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:

@@ -1,17 +1,34 @@
 """Shared segments: the small partitions of a commit in one file."""
 
+import errno
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from immutables import Map
 
 from sparklog.admin import AdminClient
 from sparklog.cli.production import Production
 from sparklog.clock import ManualClock
-from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
+from sparklog.errors import StorageError
+from sparklog.log_writer import (
+    SharedSegments,
+    TopicWriter,
+    WriteOptions,
+    commit_write,
+    plan_write,
+    shared_segment,
+)
+from sparklog.log_writer.shared_segment import GROWS_MS
 from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.metadata.image import Image
+from sparklog.metadata.image import SharedSegment as Counted
 from sparklog.model import SHARED_PREFIX, SegmentEntry
 from sparklog.record.scan import scan_batches
+from sparklog.storage.local import LocalFiles
+from sparklog.storage.memory import MemoryFiles
 from tests.logs import append, catalog, columns, image, log_files, new_topic, rows, values
 from tests.maintenance import run
 
@@ -153,6 +170,77 @@ class TestASlice:
         AdminClient(log_dir).delete_topics(["t"])
 
         assert shared_files(log_dir) != []  # until vacuum
+
+
+class TestSegmentsOfManyCommits:
+    """The writer of a service appends the slices of its commits to one file."""
+
+    @pytest.fixture
+    def clock(self) -> ManualClock:
+        return ManualClock()
+
+    @pytest.fixture
+    def shared(self, tmp_path: Path, clock: ManualClock) -> Iterator[SharedSegments]:
+        found = SharedSegments(LocalFiles(str(tmp_path)), clock)
+        yield found
+        found.close()
+
+    def commit(
+        self, shared: SharedSegments, counts: dict[str, int] | None = None, **options: bool
+    ) -> str:
+        """Write a slice, on an image with the slices of each file counted; the file's path."""
+        known = Map({path: Counted(count) for path, count in (counts or {}).items()})
+        segment = shared.next(Image(shared=known), **options)
+        path, _ = segment.put([b"slice"], flush=True)
+        segment.complete()
+        segment.sync()
+        return path
+
+    def test_is_one_file(self, shared: SharedSegments, tmp_path: Path) -> None:
+        path = self.commit(shared)
+        assert self.commit(shared, {path: 1}) == path
+        assert (tmp_path / path).read_bytes() == b"slice" * 2
+
+    def test_until_it_is_old(self, shared: SharedSegments, clock: ManualClock) -> None:
+        path = self.commit(shared)
+        clock.sleep_ms(GROWS_MS)
+        assert self.commit(shared) != path
+
+    def test_until_it_is_large(
+        self, shared: SharedSegments, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shared_segment, "GROWS_BYTES", 10)
+        first, second, third = (self.commit(shared) for _ in range(3))
+        assert first == second != third
+
+    def test_until_its_slices_are_gone(self, shared: SharedSegments) -> None:
+        path = self.commit(shared)
+        assert self.commit(shared, {path: 0}) != path
+
+    def test_until_a_commit_is_refused(self, shared: SharedSegments) -> None:
+        path = self.commit(shared)
+        assert self.commit(shared, anew=True) != path
+
+    def test_until_it_cannot_be_synced(
+        self, shared: SharedSegments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(_: int) -> None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        path = self.commit(shared)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fdatasync", broken)
+            with pytest.raises(StorageError):
+                self.commit(shared)
+
+        assert self.commit(shared) != path
+        assert (tmp_path / path).read_bytes() == b"slice" * 2
+
+    def test_is_a_file_of_each_commit_in_an_object_store(self) -> None:
+        files = MemoryFiles()
+        shared = SharedSegments(files, ManualClock())
+        assert len({self.commit(shared) for _ in range(3)}) == 3
+        assert {bytes(files.read(one.path)) for one in files.list(recursive=True)} == {b"slice"}
 
 
 class TestMerge:

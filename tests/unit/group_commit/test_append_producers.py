@@ -267,11 +267,14 @@ class TestMemoryOfRefusedBatches:
         self.refused(one, batch(0), by=StorageFullError)
 
     def test_whose_sync_fails(self, log_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        def full(descriptor: int, _directory: str | None) -> None:
-            os.close(descriptor)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fdatasync = os.fdatasync
 
-        monkeypatch.setattr("sparklog.storage.local_file._sync_and_close", full)
+        def full(descriptor: int) -> None:
+            if "__shared" in os.readlink(f"/proc/self/fd/{descriptor}"):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            fdatasync(descriptor)
+
+        monkeypatch.setattr(os, "fdatasync", full)
 
         self.refused(Appender(log_dir, flush=True), batch(0), by=StorageFullError)
 

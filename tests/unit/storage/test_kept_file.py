@@ -23,6 +23,16 @@ def test_what_is_in_memory_is_read_at_once(file: KeptFile) -> None:
     assert file.is_at_hand(0, len(CONTENT))
 
 
+def test_a_file_that_has_grown_is_read_to_its_new_end(file: KeptFile, tmp_path: Path) -> None:
+    assert not file.reaches(len(CONTENT) + 1)
+    with (tmp_path / "file").open("ab") as growing:
+        growing.write(b"more")
+
+    assert file.reaches(len(CONTENT) + 4)
+    assert not file.reaches(len(CONTENT) + 5)
+    assert bytes(file(len(CONTENT), 10)) == bytes(file.at_once(len(CONTENT), 10)) == b"more"
+
+
 @pytest.mark.parametrize("missing", range(0, len(CONTENT), PROBE_BYTES))
 def test_what_is_on_disk_is_not(
     file: KeptFile, monkeypatch: pytest.MonkeyPatch, missing: int

@@ -13,7 +13,13 @@ from weakref import ref
 
 import pytest
 
-from sparklog.errors import ExistingFileError, MissingFileError, StorageError, StorageFullError
+from sparklog.errors import (
+    ExistingFileError,
+    MissingFileError,
+    StorageError,
+    StorageFullError,
+    UsageError,
+)
 from sparklog.storage import local, local_file
 from sparklog.storage.files import NewFile
 from sparklog.storage.local import LocalFiles
@@ -288,6 +294,75 @@ class TestErrorsOfParking:
 
         with pytest.raises(StorageFullError, match="cannot close d/a in "):
             file.close()
+
+
+class TestExposed:
+    """A file that others read, and that grows."""
+
+    @pytest.fixture
+    def file(self, files: LocalFiles) -> NewFile:
+        file = files.create("d/a", durable=True)
+        file.write(b"first")
+        file.expose()
+        return file
+
+    def test_is_read_while_it_grows(self, files: LocalFiles, file: NewFile) -> None:
+        assert bytes(files.read("d/a")) == b"first"
+        file.write(b", second")
+        file.expose()
+        file.sync()
+
+        assert bytes(files.read("d/a")) == b"first, second"
+        assert file.is_open
+
+    def test_stays_when_it_is_aborted(self, files: LocalFiles, file: NewFile) -> None:
+        file.abort()
+
+        assert bytes(files.read("d/a")) == b"first"
+        assert not file.is_open
+
+    def test_stays_when_a_write_fails(
+        self, files: LocalFiles, file: NewFile, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "write", full)
+            with pytest.raises(StorageFullError):
+                file.write(b"second")
+
+        assert bytes(files.read("d/a")) == b"first"
+        with pytest.raises(UsageError, match="cannot expose d/a: the new file is aborted"):
+            file.expose()
+
+    def test_is_not_synced_again_once_that_failed(
+        self, file: NewFile, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(_: int) -> None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fdatasync", broken)
+            with pytest.raises(StorageError, match="cannot sync d/a in .*: Input/output error"):
+                file.sync()
+
+        with pytest.raises(UsageError, match="cannot sync d/a: the new file is aborted"):
+            file.sync()
+
+    @pytest.mark.parametrize("durable", [True, False])
+    def test_goes_on_when_it_was_parked(
+        self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch, durable: bool
+    ) -> None:
+        monkeypatch.setattr(local_file, "idle_max", lambda: 0)
+        file = files.create("d/a", durable=durable)
+        for part in (b"a", b"b", b"c"):
+            file.write(part)
+            file.expose()
+            assert vars(file)["_descriptor"] is None
+            file.sync()
+
+        assert bytes(files.read("d/a")) == b"abc"
 
 
 class TestLimit:

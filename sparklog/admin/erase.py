@@ -37,6 +37,7 @@ from sparklog.errors import CommitConflictError, InvalidOptionError, TopicClosed
 from sparklog.fleet import Fleet
 from sparklog.log.names import QUARANTINE
 from sparklog.log.roll import RollPolicy
+from sparklog.log_writer.shared_segment import GROWS_MS, grows_until_ms
 from sparklog.metadata.catalog import Catalog, Write, topic_directory
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import Image, TopicImage
@@ -153,7 +154,7 @@ class _Erasure:
         """Search and replace until nothing is found; in a dry run search, and count."""
         logs = self._image().topics[self.topic.topic_id].partitions
         self.ends = {number: log.log_end_offset for number, log in logs.items()}
-        for _ in range(ROUNDS_MAX):
+        for before in range(ROUNDS_MAX):
             image = self._image()
             hits = self._hits(image.topics[self.topic.topic_id])
             hits += self._neighbours(image, hits)
@@ -161,8 +162,17 @@ class _Erasure:
                 self._count(hits)
             if dry_run or not hits:
                 return
+            if before:
+                self._let_grow(hits)
             self._count(self._replaced(hits))
         raise CommitConflictError(f"topic {self.topic.name!r}: others were faster too often")
+
+    def _let_grow(self, hits: Iterable[_Hit]) -> None:
+        """Wait until none of the shared segments grows: each new slice would have to be moved."""
+        until_ms = [grows_until_ms(one.entry.log_path) for one in hits if one.entry.is_shared]
+        left_ms = max(until_ms, default=0) - self.catalog.clock.now_ms()
+        if self.catalog.files.is_local and 0 < left_ms <= GROWS_MS:
+            self.catalog.clock.sleep_ms(left_ms)
 
     def _image(self) -> Image:
         """Return the newest image; with all topics open where segments are shared."""

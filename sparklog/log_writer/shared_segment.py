@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, cast
 
 from sparklog.clock import Clock
-from sparklog.log.names import LOG_SUFFIX, uuid7
+from sparklog.log.names import LOG_SUFFIX, uuid7, uuid7_ms
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.metadata.image import Image
 from sparklog.model import SHARED_PREFIX, SegmentEntry
@@ -29,10 +29,7 @@ ALONE_BYTES: Final = 64 * 1024
 GROWS_BYTES: Final = 16 * 1024 * 1024
 """From this size on a shared segment is not appended to."""
 GROWS_MS: Final = 1000
-"""From this age on a shared segment is not appended to.
-
-`erase` and vacuum need a segment whose slices are all gone: they wait so long at most.
-"""
+"""From this age on a shared segment is not appended to."""
 
 
 class SharedSegment:
@@ -132,6 +129,11 @@ class SharedSegment:
         is_in_use = known is None or known.slice_count > 0
         is_young = self._clock.boot_ms() - self._born_ms < GROWS_MS
         return self._file.is_open and is_in_use and is_young and self._end < GROWS_BYTES
+
+
+def grows_until_ms(path: str) -> int:
+    """Return the time from which on no slice is appended to the shared segment, in ms."""
+    return uuid7_ms(path.removeprefix(SHARED_PREFIX).removesuffix(LOG_SUFFIX)) + GROWS_MS
 
 
 class SharedSegments:

@@ -26,6 +26,7 @@ from sparklog.fleet import LocalFleet
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import WriteOptions
+from sparklog.log_writer.shared_segment import GROWS_MS
 from sparklog.maintenance.compact import compact
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.merge_segments import merge_segments
@@ -34,6 +35,8 @@ from sparklog.maintenance.verify import verify
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.history import history
 from sparklog.storage.local import LocalFiles
+from tests.appends import Appender
+from tests.client_batches import NOW_MS, client_batch
 from tests.erasing import (
     ALICE,
     COMPACTED,
@@ -312,6 +315,17 @@ class TestSharedSegments:
 
         assert (report.records, report.moved) == (3, 1)
         assert swept(log_dir) == []
+
+    def test_are_left_by_slices_that_join_meanwhile(self, log_dir: str) -> None:
+        world = Appender(log_dir, flush=True)
+        world.append(("t", 0, client_batch("v", keys=[ALICE.encode()])))
+        fleet = Meanwhile("search t", lambda: world.append(("t", 1, client_batch("w"))))
+        report = erase(world.catalog, "t", [ALICE], fleet)
+
+        assert (report.records, report.moved) == (1, 1)
+        assert swept(log_dir) == []
+        assert left(log_dir)[1] == [0]
+        assert world.catalog.clock.now_ms() == NOW_MS + GROWS_MS  # the file grows no more
 
     def test_whose_dead_bytes_have_nothing_of_her_stay(self, log_dir: str) -> None:
         share(log_dir)

@@ -43,6 +43,10 @@ class CuttableFiles(LocalFiles):
         self._replaced: dict[str, bytes] = {}
         self._left: dict[str, bytes] | None = None
 
+    def cut_after(self, steps: int) -> None:
+        """Lose power before the step that follows `steps` others from now on."""
+        self._steps_left = steps
+
     def step(self) -> None:
         """Count a step; raises PowerCutError at the one that does not happen, and at all later."""
         if self._steps_left == 0:

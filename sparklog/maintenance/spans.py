@@ -56,16 +56,14 @@ class _Span(NamedTuple):
 
 def _spans(path: str, sizes: Mapping[int, int]) -> Iterator[tuple[_Span, list[int]]]:
     """Yield spans with the positions of their slices; `sizes` are the slices' sizes by position."""
-    start, end, used = 0, 0, 0
-    positions: list[int] = []
-    for position, size in sorted(sizes.items()):
-        length = position + size - start
-        if positions and length > min(SPAN_BYTES_MAX, 2 * (used + size)):
-            yield _Span(path, start, end), positions
-            positions = []
-        if not positions:
-            start, used = position, 0
-        positions.append(position)
+    positions = sorted(sizes)
+    start = end = positions[0]
+    used, chosen = 0, list[int]()
+    for position in positions:
+        size = sizes[position]
+        if chosen and position + size - start > min(SPAN_BYTES_MAX, 2 * (used + size)):
+            yield _Span(path, start, end), chosen
+            start, used, chosen = position, 0, []
+        chosen.append(position)
         end, used = position + size, used + size
-    if positions:
-        yield _Span(path, start, end), positions
+    yield _Span(path, start, end), chosen

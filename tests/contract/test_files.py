@@ -144,6 +144,20 @@ class TestCreate:
         with pytest.raises(UsageError, match="cannot close a: the new file is aborted"):
             file.close()
 
+    def test_may_be_read_while_it_grows_on_a_local_disk_alone(self, files: Files) -> None:
+        file = files.create("d/a")
+        file.write(b"first")
+        if files.is_local:
+            file.expose()
+            file.sync()
+            file.abort()
+            assert bytes(files.read("d/a")) == b"first"
+            return
+        with pytest.raises(UsageError, match="d/a: a file of this storage cannot grow"):
+            file.expose()
+        with pytest.raises(UsageError, match="d/a: a file of this storage cannot be synced while"):
+            file.sync()
+
     def test_a_name_can_be_used_after_its_abort(self, files: Files) -> None:
         files.create("a").abort()
         files.write_new("a", b"second")

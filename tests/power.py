@@ -137,8 +137,6 @@ class CuttableFiles(LocalFiles):
         synced = self._bytes.get(path, b"")
         if synced == data:
             return [data]
-        if not data.startswith(synced):
-            synced = b""
         return [data, synced, data[: max(len(synced), len(data) // 2 // PAGE_BYTES * PAGE_BYTES)]]
 
     def _is_named(self, path: str) -> bool:

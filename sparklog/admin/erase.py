@@ -152,9 +152,11 @@ class _Erasure:
 
     def erase_log(self, *, dry_run: bool) -> None:
         """Search and replace until nothing is found; in a dry run search, and count."""
-        logs = self._image().topics[self.topic.topic_id].partitions
+        image = self._image()
+        logs = image.topics[self.topic.topic_id].partitions
         self.ends = {number: log.log_end_offset for number, log in logs.items()}
-        for before in range(ROUNDS_MAX):
+        self._let_grow(image)
+        for _ in range(ROUNDS_MAX):
             image = self._image()
             hits = self._hits(image.topics[self.topic.topic_id])
             hits += self._neighbours(image, hits)
@@ -162,17 +164,20 @@ class _Erasure:
                 self._count(hits)
             if dry_run or not hits:
                 return
-            if before:
-                self._let_grow(hits)
             self._count(self._replaced(hits))
         raise CommitConflictError(f"topic {self.topic.name!r}: others were faster too often")
 
-    def _let_grow(self, hits: Iterable[_Hit]) -> None:
-        """Wait until none of the shared segments grows: each new slice would have to be moved."""
-        until_ms = [grows_until_ms(one.entry.log_path) for one in hits if one.entry.is_shared]
-        left_ms = max(until_ms, default=0) - self.catalog.clock.now_ms()
-        if self.catalog.files.is_local and 0 < left_ms <= GROWS_MS:
-            self.catalog.clock.sleep_ms(left_ms)
+    def _let_grow(self, image: Image) -> None:
+        """Wait until none of the shared segments in use grows.
+
+        Otherwise each new slice would have to be moved, and a batch that is just being written
+        would look like damage, which may hide a record.
+        """
+        paths = [path for path, one in image.shared.items() if one.slice_count]
+        if paths and self.catalog.files.is_local:
+            left_ms = grows_until_ms(max(paths)) - self.catalog.clock.now_ms()
+            if 0 < left_ms <= GROWS_MS:
+                self.catalog.clock.sleep_ms(left_ms)
 
     def _image(self) -> Image:
         """Return the newest image; with all topics open where segments are shared."""

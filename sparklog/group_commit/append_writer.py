@@ -1,4 +1,4 @@
-"""Writes a group of client batches, of any topics, to one shared segment and one commit.
+"""Writes a group of client batches, of any topics, to a shared segment and one commit.
 
     check     every batch, as a leader does; one that is refused does not stop the others
     write     the small partitions of all topics into one shared segment; large ones into segments
@@ -9,7 +9,8 @@
 The bytes of the group's companions lie behind the batches, and their edit is in the same entry.
 
 If an import, a vacuum, or a retry of the same batches at another instance came between, batches are
-written again: PLANS_MAX times in all at most. Vacuum deletes the files that were not committed.
+written again: PLANS_MAX times in all at most. Vacuum deletes the files that were not committed;
+slices that were not stay, unnamed, until their file goes.
 """
 
 from collections.abc import Collection, Sequence

@@ -8,7 +8,7 @@
 
 A topic that the commit refuses (deleted, fenced) is left out of the entry and does not stop the
 others. If a request is refused, the topic's share of the group is halved until that request is
-alone. Vacuum deletes the files that were written and not committed.
+alone. Vacuum deletes the files that were not committed.
 """
 
 from collections.abc import Mapping, Sequence

@@ -12,6 +12,7 @@ has its own.
 
 import os
 from collections.abc import Iterable, Sequence
+from copy import copy
 from typing import Final, cast
 
 from sparklog.clock import Clock
@@ -48,6 +49,8 @@ class SharedSegment:
         self._file: NewFile | None = None
         self._is_durable = False
         self._has_durable_name = False
+        self._failure: Exception | None = None
+        self._completed = 0
         self._held: list[Buffer] = []
         self._end = 0
 
@@ -98,35 +101,53 @@ class SharedSegment:
         if self._file is None:
             return
         self._write(self._file)
+        self._completed += 1
         if self._grows:
             self._file.expose()
         else:
             self._file.close()
 
     def sync(self) -> None:
-        """Wait until all slices are durable, if a writer of one of them asked for that; once."""
+        """Wait until all slices are durable, if a writer of one of them asked for that; once.
+
+        Once it has failed, it fails at every call, and the file takes no more slices: the system
+        reports that it has lost bytes, or a name, only once.
+        """
+        if self._failure is not None:
+            raise copy(self._failure)
         if self._file is None or not self._is_durable:
             return
-        if self._grows:
-            self._file.sync()
+        try:
+            self._make_durable(self._file)
+        except Exception as error:
+            self._failure = copy(error)  # without the frames, which hold the requests
+            self.abort()
+            raise
+        self._is_durable = False
+
+    def _make_durable(self, file: NewFile) -> None:
         if not self._has_durable_name:
-            self._files.sync([self._file.path])
-        self._has_durable_name, self._is_durable = True, False
+            self._files.sync([file.path])
+            self._has_durable_name = True
+        if self._completed > 1:
+            file.sync()
 
     def abort(self) -> None:
-        """Close the file if it is still being written; drop it unless it has slices of a commit."""
+        """Close the file if it is still being written; drop it unless others may read it."""
+        self._held = []
         if self._file is not None:
             self._file.abort()
 
     def takes_more(self, image: Image) -> bool:
         """Whether slices of a further commit may be appended, on an image of the log dir.
 
-        False if all slices are gone: then vacuum may delete the file (`metadata.check`).
+        False if the file has no live slice: vacuum may delete it (`metadata.check`), and `erase`
+        does not search it.
         """
         if self._file is None:
             return True
         known = image.shared.get(self._file.path)
-        is_in_use = known is None or known.slice_count > 0
+        is_in_use = known is not None and known.slice_count > 0
         is_young = self._clock.boot_ms() - self._born_ms < GROWS_MS
         return self._file.is_open and is_in_use and is_young and self._end < GROWS_BYTES
 
@@ -149,7 +170,7 @@ class SharedSegments:
     def next(self, image: Image, *, anew: bool = False) -> SharedSegment:
         """Return the segment for the next commit; `image` is the newest one known.
 
-        With `anew` it is a new one: a commit with slices of the last one was refused.
+        With `anew` it is a new one: the same slices are written again.
         """
         if not self._grow:
             return SharedSegment(self._files, self._clock)

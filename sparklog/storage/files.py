@@ -52,7 +52,9 @@ class FileStat(NamedTuple):
 
 
 class NewFile(ABC):
-    """A file that is being written, front to back. Readers may rely on it only after `close`.
+    """A file that is being written, front to back.
+
+    Readers may rely on it only after `close`, or as far as it was exposed (`expose`).
 
     As a context manager it closes at the end, and aborts if its block raises.
     """

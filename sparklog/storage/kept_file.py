@@ -18,7 +18,7 @@ _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 
 
 class KeptFile:
-    """One open file. `size` is its length in bytes as it was last seen: a file may grow."""
+    """One open file. `size` is a length in bytes that it once had: a file may grow."""
 
     __slots__ = ("_descriptor", "_path", "_uri", "size")
 
@@ -43,14 +43,19 @@ class KeptFile:
         """See `files.Reader`."""
         check_range(start, length)
         with os_errors("read", self._path, self._uri):
-            return memoryview(pread_to(self._descriptor, start, min(self.size, start + length)))
+            return memoryview(pread_to(self._descriptor, start, self._end(start + length)))
 
     def at_once(self, start: int, length: int) -> memoryview:
         """Return the same bytes if they are in memory. Raises BlockingIOError if they are not."""
-        data = bytearray(max(min(self.size, start + length) - start, 0))
+        data = bytearray(max(self._end(start + length) - start, 0))
         if data and _read_cached(self._descriptor, data, start) < len(data):
             raise BlockingIOError
         return memoryview(data)
+
+    def _end(self, wanted: int) -> int:
+        """Return where a range ends that should end at `wanted`."""
+        # Another thread may have noted a smaller size after `reaches` has seen the larger one.
+        return wanted if wanted <= self.size else end_of_range(self._descriptor, 0, wanted)
 
     def is_at_hand(self, start: int, length: int) -> bool:
         """Whether a range seems to be in memory: every PROBE_BYTES-th byte and the last are."""

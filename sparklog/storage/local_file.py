@@ -86,10 +86,17 @@ class LocalNewFile(NewFile):
             self._begin_write_back()
 
     def expose(self) -> None:
-        """See `NewFile.expose`; if the file is durable, its write-back begins."""
+        """See `NewFile.expose`; if the file is durable, the write-out of its bytes begins.
+
+        The first time its name is new, too: a thread syncs both, and `finish` waits for that.
+        """
         self._require_open("expose")
-        self._is_exposed = True
-        if self._durable:
+        is_first, self._is_exposed = not self._is_exposed, True
+        if self._durable and is_first:
+            with os_errors("sync", self.path, self._log_dir):
+                self._begin_sync(os.dup(self._opened()))
+            self._rest()
+        elif self._durable:
             self._begin_write_back()
 
     def sync(self) -> None:
@@ -130,17 +137,22 @@ class LocalNewFile(NewFile):
         with os_errors("close", self.path, self._log_dir):
             self._wake()
             descriptor, self._descriptor = self._descriptor, None
-            if self._durable:
-                directory = os.path.dirname(self._target) if self._with_name else None
-                if descriptor is not None:
-                    self._parked = begin(partial(_sync_and_close, descriptor, directory))
-                    if directory is not None:
-                        _WITH_NAME.add(self._target)
+            if self._durable and descriptor is not None:
+                self._begin_sync(descriptor)
+            elif self._durable:
                 _remember(self._target, self._parked)
             elif descriptor is not None:
                 os.close(descriptor)
             else:
                 self._parked.result()
+
+    def _begin_sync(self, descriptor: int) -> None:
+        """Sync the file in a thread, which closes the descriptor; `finish` waits for it."""
+        directory = os.path.dirname(self._target) if self._with_name else None
+        self._parked = begin(partial(_sync_and_close, descriptor, directory))
+        if directory is not None:
+            _WITH_NAME.add(self._target)
+        _remember(self._target, self._parked)
 
     def _discard(self) -> None:
         # No row names the file, so vacuum unlinks it if this fails. The caller has to see the

@@ -59,6 +59,11 @@ from tests.metadata_logs import CrashError, CrashingLocalFiles
 from tests.sweeping import DAY_MS, later, sweep
 
 
+@pytest.fixture(autouse=True)
+def _nothing_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sparklog.admin.erase.GROWS_MS", 0)  # so nothing is waited for
+
+
 @pytest.fixture
 def log_dir(tmp_path: Path) -> str:
     """A topic with files of its own."""
@@ -325,7 +330,18 @@ class TestSharedSegments:
         assert (report.records, report.moved) == (1, 1)
         assert swept(log_dir) == []
         assert left(log_dir)[1] == [0]
-        assert world.catalog.clock.now_ms() == NOW_MS + GROWS_MS  # the file grows no more
+
+    def test_are_waited_for_while_they_grow(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.admin.erase.GROWS_MS", GROWS_MS)
+        world = Appender(log_dir, flush=True)
+        world.append(("t", 0, client_batch("v", keys=[ALICE.encode()])))
+        world.catalog.clock.sleep_ms(100)
+        report = erase(world.catalog, "t", [ALICE], LocalFleet())
+
+        assert (report.records, report.moved) == (1, 0)
+        assert world.catalog.clock.now_ms() == NOW_MS + GROWS_MS
 
     def test_whose_dead_bytes_have_nothing_of_her_stay(self, log_dir: str) -> None:
         share(log_dir)

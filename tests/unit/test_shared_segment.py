@@ -51,6 +51,10 @@ def shared_files(log_dir: str) -> list[Path]:
     return sorted((Path(log_dir) / SHARED_PREFIX).glob("*.log"))
 
 
+def raised(error: Exception) -> None:
+    raise error
+
+
 class TestAWriter:
     def test_puts_small_partitions_into_one_file(self, tmp_path: Path) -> None:
         log_dir = new_topic(tmp_path, partitions=50)
@@ -185,11 +189,9 @@ class TestSegmentsOfManyCommits:
         yield found
         found.close()
 
-    def commit(
-        self, shared: SharedSegments, counts: dict[str, int] | None = None, **options: bool
-    ) -> str:
-        """Write a slice, on an image with the slices of each file counted; the file's path."""
-        known = Map({path: Counted(count) for path, count in (counts or {}).items()})
+    def commit(self, shared: SharedSegments, *before: str, live: int = 1, **options: bool) -> str:
+        """Write a slice, on an image with files that have live slices; return the file's path."""
+        known = Map({path: Counted(live) for path in before})
         segment = shared.next(Image(shared=known), **options)
         path, _ = segment.put([b"slice"], flush=True)
         segment.complete()
@@ -198,43 +200,93 @@ class TestSegmentsOfManyCommits:
 
     def test_is_one_file(self, shared: SharedSegments, tmp_path: Path) -> None:
         path = self.commit(shared)
-        assert self.commit(shared, {path: 1}) == path
-        assert (tmp_path / path).read_bytes() == b"slice" * 2
+        assert self.commit(shared, path) == self.commit(shared, path) == path
+        assert (tmp_path / path).read_bytes() == b"slice" * 3
 
     def test_until_it_is_old(self, shared: SharedSegments, clock: ManualClock) -> None:
         path = self.commit(shared)
-        clock.sleep_ms(GROWS_MS)
-        assert self.commit(shared) != path
+        clock.sleep_ms(GROWS_MS - 1)
+        assert self.commit(shared, path) == path
+        clock.sleep_ms(1)
+        assert self.commit(shared, path) != path
 
     def test_until_it_is_large(
         self, shared: SharedSegments, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(shared_segment, "GROWS_BYTES", 10)
-        first, second, third = (self.commit(shared) for _ in range(3))
-        assert first == second != third
+        first = self.commit(shared)
+        assert self.commit(shared, first) == first != self.commit(shared, first)
 
     def test_until_its_slices_are_gone(self, shared: SharedSegments) -> None:
         path = self.commit(shared)
-        assert self.commit(shared, {path: 0}) != path
+        assert self.commit(shared, path, live=0) != path
 
-    def test_until_a_commit_is_refused(self, shared: SharedSegments) -> None:
+    def test_unless_nothing_of_it_was_committed(self, shared: SharedSegments) -> None:
         path = self.commit(shared)
-        assert self.commit(shared, anew=True) != path
+        assert self.commit(shared) != path
 
-    def test_until_it_cannot_be_synced(
-        self, shared: SharedSegments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    def test_until_slices_are_written_again(self, shared: SharedSegments) -> None:
+        path = self.commit(shared)
+        assert self.commit(shared, path, anew=True) != path
+
+    @pytest.mark.parametrize("fails", ["fsync", "fdatasync"])
+    def test_until_a_sync_fails_which_is_told_at_every_call(
+        self, shared: SharedSegments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
     ) -> None:
+        """The first commit syncs with fsync, also the directory; the second with fdatasync."""
+
         def broken(_: int) -> None:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-        path = self.commit(shared)
+        before = [self.commit(shared)] if fails == "fdatasync" else []
+        segment = shared.next(Image(shared=Map({path: Counted(1) for path in before})))
+        path, _ = segment.put([b"slice"], flush=True)
         with monkeypatch.context() as patched:
-            patched.setattr(os, "fdatasync", broken)
-            with pytest.raises(StorageError):
-                self.commit(shared)
+            patched.setattr(os, fails, broken)
+            segment.complete()
+            with pytest.raises(StorageError, match="Input/output error"):
+                segment.sync()
+        with pytest.raises(StorageError, match="Input/output error"):
+            segment.sync()
 
-        assert self.commit(shared) != path
-        assert (tmp_path / path).read_bytes() == b"slice" * 2
+        assert self.commit(shared, path) != path
+        assert (tmp_path / path).read_bytes() == b"slice" * (len(before) + 1)
+
+    def test_until_its_name_cannot_be_made_durable(
+        self, shared: SharedSegments, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        segment = shared.next(Image())
+        path, _ = segment.put([b"slice"], flush=True)
+        segment.complete()
+        with monkeypatch.context() as patched:
+            patched.setattr(LocalFiles, "sync", lambda *_: raised(StorageError("no name")))
+            with pytest.raises(StorageError, match="no name"):
+                segment.sync()
+        with pytest.raises(StorageError, match="no name"):
+            segment.sync()
+
+        assert self.commit(shared, path) != path
+
+    def test_whose_write_fails_keeps_no_bytes(self, shared: SharedSegments) -> None:
+        segment = shared.next(Image())
+        segment.put([b"slice"], flush=True)
+        segment.abort()
+
+        assert segment._held == []
+
+    def test_is_durable_if_one_of_many_commits_asks_for_it(
+        self, shared: SharedSegments, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        synced: list[str] = []
+        monkeypatch.setattr(os, "fdatasync", lambda _: synced.append("bytes"))
+        path = ""
+        for flush in (False, False, True, False):
+            segment = shared.next(Image(shared=Map({path: Counted(1)})))
+            path, _ = segment.put([b"slice"], flush=flush)
+            segment.close()
+            synced.append(str(flush))
+
+        assert synced == ["False", "False", "bytes", "True", "False"]
 
     def test_is_a_file_of_each_commit_in_an_object_store(self) -> None:
         files = MemoryFiles()

@@ -267,14 +267,14 @@ class TestMemoryOfRefusedBatches:
         self.refused(one, batch(0), by=StorageFullError)
 
     def test_whose_sync_fails(self, log_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        fdatasync = os.fdatasync
+        sync = os.fsync
 
         def full(descriptor: int) -> None:
             if "__shared" in os.readlink(f"/proc/self/fd/{descriptor}"):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            fdatasync(descriptor)
+            sync(descriptor)
 
-        monkeypatch.setattr(os, "fdatasync", full)
+        monkeypatch.setattr(os, "fsync", full)
 
         self.refused(Appender(log_dir, flush=True), batch(0), by=StorageFullError)
 

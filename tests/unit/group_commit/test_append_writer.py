@@ -39,7 +39,6 @@ from sparklog.record.client_batch import check_client_batch
 from sparklog.record.scan import scan_batches
 from sparklog.storage.files import flat_view
 from sparklog.storage.local import LocalFiles
-from sparklog.storage.local_file import LocalNewFile
 from tests.appends import Appender, told
 from tests.client_batches import NOW_MS, client_batch
 from tests.logs import FOREVER, OWN_FILES, append, catalog, image, log_files, rows, values
@@ -162,12 +161,12 @@ class TestDurable:
         world.append(("t", 0, client_batch("a")), ("t", 1, client_batch("b")))
 
         kinds = [one.kind for one in files.trace if one.kind not in ("list", "read", "stat")]
-        assert kinds == ["create", "write", "expose", "sync", "sync", "put_new", "sync_directory"]
+        assert kinds == ["create", "write", "expose", "sync", "put_new", "sync_directory"]
 
     def test_or_nothing_lands(self, log_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
         world = Appender(log_dir, flush=True)
         with monkeypatch.context() as patched:
-            patched.setattr(LocalNewFile, "sync", lambda *_: raised(StorageFullError("full")))
+            patched.setattr(LocalFiles, "sync", lambda *_: raised(StorageFullError("full")))
             assert world.append(("t", 0, client_batch("a"))) == [StorageFullError]
 
         assert world.append(("t", 0, client_batch("b"))) == [0]

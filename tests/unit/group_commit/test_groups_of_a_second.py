@@ -1,10 +1,17 @@
 """Groups of a second: on a local disk each lies behind the one before, in the same file."""
 
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sparklog.group_commit.appends import Append, AppendCommit, AppendLimits
+from sparklog.group_commit.queue import GroupCommit, GroupLimits
 from sparklog.log_reader.ranges import BatchRanges
+from sparklog.log_writer import SharedSegment
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.edit import Edit
@@ -12,8 +19,9 @@ from sparklog.storage.local import LocalFiles
 from tests.appends import Appender
 from tests.client_batches import NOW_MS, client_batch
 from tests.crashes import APPEND_WRITES, Crash, Fails
-from tests.logs import image, values
+from tests.logs import catalog, image, values
 from tests.maintenance import run
+from tests.unit.group_commit.conftest import rows
 
 
 def test_lie_in_one_file(log_dir: str) -> None:
@@ -49,6 +57,7 @@ def test_begin_a_file_when_a_merge_has_taken_all_slices(log_dir: str) -> None:
 
     merged, last = image(log_dir).partition(0).entries()
     assert (merged.is_shared, last.log_position) == (False, 0)
+    assert len(list(Path(log_dir, "__shared").iterdir())) == 2  # nothing was written twice
 
 
 def test_begin_a_file_when_a_merge_takes_all_slices_meanwhile(log_dir: str) -> None:
@@ -89,3 +98,63 @@ def test_survive_a_crash_at_any_write_of_the_next(
     assert values(log_dir) in ({0: ["a"], 1: ["b"]}, {0: ["a", "c"], 1: ["b", "d"]})
     Appender(log_dir).append(("t", 0, client_batch("e")))
     assert values(log_dir)[0][-1] == "e"
+
+
+def open_files_of(log_dir: str) -> list[str]:
+    """The files in `__shared` that this process has open."""
+    links = (os.path.join("/proc/self/fd", one) for one in os.listdir("/proc/self/fd"))
+    found = [os.readlink(link) for link in links if os.path.islink(link)]
+    return [path for path in found if path.startswith(f"{log_dir}/__shared/")]
+
+
+async def gateway(log_dir: str) -> None:
+    """A gateway's two groups."""
+    found = catalog(log_dir)
+    commit = AppendCommit(found, AppendLimits())
+    for _ in range(2):
+        await commit.append([Append(found.topic("t").topic_id, 0, client_batch("a"))])
+    assert len(open_files_of(log_dir)) == 1
+    await commit.close()
+
+
+async def rest(log_dir: str) -> None:
+    """A REST service's two groups."""
+    commit = GroupCommit(catalog(log_dir), GroupLimits(linger_ms=0))
+    for _ in range(2):
+        await commit.produce("t", rows("a", partition=0), None)
+    assert len(open_files_of(log_dir)) == 1
+    await commit.close()
+
+
+@pytest.mark.parametrize("service", [gateway, rest])
+def test_are_those_of_a_service(
+    log_dir: str, service: Callable[[str], Coroutine[Any, Any, None]]
+) -> None:
+    asyncio.run(service(log_dir))
+
+    assert len(list(Path(log_dir, "__shared").iterdir())) == 1
+    assert values(log_dir) == {0: ["a", "a"]}
+    assert open_files_of(log_dir) == []
+
+
+def test_of_a_rest_service_begin_a_file_when_a_merge_takes_all_slices_meanwhile(
+    log_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def produce() -> None:
+        commit = GroupCommit(catalog(log_dir), GroupLimits(linger_ms=0))
+        for value in "ab":
+            await commit.produce("t", rows(value, partition=0), None)
+        with monkeypatch.context() as patched:
+            patched.setattr(SharedSegment, "close", merged_meanwhile)
+            await commit.produce("t", rows("c", partition=0), None)
+        await commit.close()
+
+    def merged_meanwhile(segment: SharedSegment) -> None:
+        close(segment)
+        run(merge_segments, log_dir, seal=False)
+
+    close = SharedSegment.close
+    asyncio.run(produce())
+
+    assert image(log_dir).partition(0).entries()[-1].log_position == 0
+    assert values(log_dir) == {0: ["a", "b", "c"]}

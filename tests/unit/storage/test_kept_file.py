@@ -33,6 +33,12 @@ def test_a_file_that_has_grown_is_read_to_its_new_end(file: KeptFile, tmp_path: 
     assert bytes(file(len(CONTENT), 10)) == bytes(file.at_once(len(CONTENT), 10)) == b"more"
 
 
+def test_a_size_that_is_noted_too_late_hides_nothing(file: KeptFile) -> None:
+    file.size = 10  # by a thread that looked before the file grew
+
+    assert bytes(file(5, 10)) == bytes(file.at_once(5, 10)) == CONTENT[5:15]
+
+
 @pytest.mark.parametrize("missing", range(0, len(CONTENT), PROBE_BYTES))
 def test_what_is_on_disk_is_not(
     file: KeptFile, monkeypatch: pytest.MonkeyPatch, missing: int

@@ -36,3 +36,9 @@ def no_outside_world(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", refuse_sleep)
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(subprocess.Popen, "__init__", start_unless_jvm)
+
+
+@pytest.fixture(autouse=True)
+def nothing_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `erase` wait for no shared segment that may still grow."""
+    monkeypatch.setattr("sparklog.admin.erase.GROWS_MS", 0)

@@ -59,11 +59,6 @@ from tests.metadata_logs import CrashError, CrashingLocalFiles
 from tests.sweeping import DAY_MS, later, sweep
 
 
-@pytest.fixture(autouse=True)
-def _nothing_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparklog.admin.erase.GROWS_MS", 0)  # so nothing is waited for
-
-
 @pytest.fixture
 def log_dir(tmp_path: Path) -> str:
     """A topic with files of its own."""

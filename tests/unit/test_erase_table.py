@@ -19,11 +19,6 @@ from tests.sweeping import DAY_MS, later, sweep
 from tests.tables import build, problems, table_of, topic_with_table
 
 
-@pytest.fixture(autouse=True)
-def _nothing_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparklog.admin.erase.GROWS_MS", 0)  # so nothing is waited for
-
-
 def is_being_erased(log_dir: str) -> bool:
     """Whether the table says that an erasure is under way."""
     found = catalog(log_dir)

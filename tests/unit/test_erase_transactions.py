@@ -20,11 +20,6 @@ from tests.transactions import Client, Instance, new_log_dir
 HERS = ALICE.encode()
 
 
-@pytest.fixture(autouse=True)
-def _nothing_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparklog.admin.erase.GROWS_MS", 0)  # so nothing is waited for
-
-
 @pytest.fixture
 def instance(tmp_path: Path) -> Instance:
     return new_log_dir(str(tmp_path / "log"), "t")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from time import perf_counter
 from typing import Final, NamedTuple, TypeVar
 
@@ -11,7 +12,7 @@ from sparklog.admin.groups import GroupAdmin
 from sparklog.admin.kafka_metrics import KafkaMetrics
 from sparklog.admin.lags import Lags
 from sparklog.clock import Clock
-from sparklog.errors import OffsetOutOfRangeError
+from sparklog.errors import OffsetOutOfRangeError, SparklogError
 from sparklog.group_commit import GroupCommit
 from sparklog.housekeeper import LOOK_S, Housekeeper
 from sparklog.log_reader import TopicReader
@@ -221,9 +222,11 @@ class Service:
 
     async def keep_house(self) -> None:
         """See to the housekeeper, every LOOK_S; never returns."""
+        with suppress(SparklogError):  # the log's growth counts from here, not from a second later
+            await self.bulk(self._catalog.image)
         while True:
-            await asyncio.sleep(LOOK_S)
             self._housekeeper.look(self._catalog.last_version)
+            await asyncio.sleep(LOOK_S)
 
     async def close(self) -> None:
         """Finish all accepted requests: all group commits are made, their requests answered."""

@@ -11,7 +11,7 @@ from immutables import Map
 
 from sparklog.admin import AdminClient
 from sparklog.cli.production import Production
-from sparklog.clock import ManualClock
+from sparklog.clock import ManualClock, SystemClock
 from sparklog.errors import StorageError
 from sparklog.log_writer import (
     SharedSegments,
@@ -312,6 +312,9 @@ class TestMerge:
         age = "sparklog.shared.segment.max.age.ms"
         log_dir = new_topic(tmp_path, partitions=1, config={age: 0, "cleanup.policy": policy})
         append(log_dir, 0, ["a"], keys=["k"])
+        appended_ms = SystemClock().now_ms()
+        while SystemClock().now_ms() == appended_ms:
+            pass  # until the slice is older than now
         run(merge_segments, log_dir, seal=False)
 
         assert [one.is_shared for one in image(log_dir).segments(0)] == [False]

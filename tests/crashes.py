@@ -8,9 +8,8 @@ END_WRITES = ("create", "write", "close", "put_new", "sync", "sync_directory")
 puts the entry: that waits for the segment's sync. Then it makes the entry durable."""
 APPEND_WRITES = ("write", "expose", "put_new", "sync", "sync_directory")
 """A group of appends writes its batches behind those of the group before, and puts the entry."""
-
-
 WRITES_OF_FILES = ("write", "expose", "sync", "close")
+"""The writes of a file that is open."""
 
 
 class Crash(BaseException):

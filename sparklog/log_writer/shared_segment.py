@@ -139,7 +139,7 @@ class SharedSegment:
             self._file.abort()
 
     def takes_more(self, image: Image) -> bool:
-        """Whether slices of a further commit may be appended, on an image of the log dir.
+        """Return True if the file may take the slices of one more commit; `image` is the newest.
 
         False if the file has no live slice: vacuum may delete it (`metadata.check`), and `erase`
         does not search it.

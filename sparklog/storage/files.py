@@ -102,7 +102,7 @@ class NewFile(ABC):
 
     @property
     def is_open(self) -> bool:
-        """Whether the file can be written: it is neither closed nor aborted."""
+        """True until the file is closed or aborted."""
         return self._state == "open"
 
     def close(self) -> None:

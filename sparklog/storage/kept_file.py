@@ -34,7 +34,7 @@ class KeptFile:
         return self._descriptor
 
     def reaches(self, end: int) -> bool:
-        """Whether the file has at least `end` bytes, now."""
+        """Return True if the file has at least `end` bytes by now."""
         if self.size < end:
             self.size = os.fstat(self._descriptor).st_size
         return self.size >= end

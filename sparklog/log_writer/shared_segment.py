@@ -129,7 +129,7 @@ class SharedSegment:
         if not self._has_durable_name:
             self._files.sync([file.path])
             self._has_durable_name = True
-        if self._completed > 1:
+        if self._grows and self._completed > 1:
             file.sync()
 
     def abort(self) -> None:

@@ -14,6 +14,7 @@ from sparklog.cli.production import Production
 from sparklog.clock import ManualClock, SystemClock
 from sparklog.errors import StorageError
 from sparklog.log_writer import (
+    SharedSegment,
     SharedSegments,
     TopicWriter,
     WriteOptions,
@@ -287,6 +288,14 @@ class TestSegmentsOfManyCommits:
             synced.append(str(flush))
 
         assert synced == ["False", "False", "bytes", "True", "False"]
+
+    def test_may_be_completed_and_then_closed_if_it_does_not_grow(self, tmp_path: Path) -> None:
+        segment = SharedSegment(LocalFiles(str(tmp_path)), ManualClock())
+        path, _ = segment.put([b"slice"], flush=True)
+        segment.complete()
+        segment.close()
+
+        assert (tmp_path / path).read_bytes() == b"slice"
 
     def test_is_a_file_of_each_commit_in_an_object_store(self) -> None:
         files = MemoryFiles()

@@ -4,7 +4,7 @@ Every try checks the edit on the image that its plan saw. That image has every c
 one.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from operator import attrgetter
@@ -34,7 +34,8 @@ from sparklog.metadata.edit import (
     PartitionState,
     TopicEdit,
 )
-from sparklog.metadata.image import Image, TopicImage, changes_by_partition, shared_slices
+from sparklog.metadata.image import Image, TopicImage, shared_slices
+from sparklog.metadata.segments import Spans
 from sparklog.metadata.tables import PATH_COLUMNS
 from sparklog.model import SHARED_PREFIX, SegmentEntry, SegmentKey
 
@@ -122,12 +123,11 @@ def _check_parts(image: Image, topic_id: str, edit: TopicEdit) -> None:
             raise FencedLeaderEpochError(
                 f"partition {partition}: planned with leader epoch {epoch}, it is {current} now"
             )
-    ends: Mapping[int, int] = {}
-    if edit.segments or edit.replace or not _are_live(topic, edit.remove):
-        touched = _touched(topic, edit)
-        _check_replacements(edit.replace, touched)
-        _check_ages(topic.vacuum_horizon_ms, image.horizon_ms, edit, touched)
-        ends = _check_offsets(topic, edit, [touched[key] for key in edit.remove])
+    removed, ends = _removed(topic, edit), dict[int, int]()
+    if edit.segments or edit.replace:
+        _check_replacements(topic, edit.replace)
+        _check_ages(topic, image.horizon_ms, edit)
+        ends = _check_offsets(topic, edit, removed)
     _check_starts(topic, edit, ends)
 
 
@@ -220,35 +220,34 @@ def _check_users(edit: Edit) -> None:
             )
 
 
-def _are_live(topic: TopicImage, keys: Iterable[SegmentKey]) -> bool:
-    """Whether these segments are live; makes no entries, because there may be tens of thousands."""
-    found: dict[int, list[SegmentKey]] = {}
-    for key in keys:
-        found.setdefault(key.partition, []).append(key)
-    return all(topic.partition(number).live.has(some) for number, some in found.items())
+def _removed(topic: TopicImage, edit: TopicEdit) -> dict[int, Spans]:
+    """Return the offsets of the segments that an edit removes, by partition.
 
-
-def _touched(topic: TopicImage, edit: TopicEdit) -> dict[SegmentKey, SegmentEntry]:
-    """Return the live segments that an edit removes or replaces, by key."""
-    found: dict[SegmentKey, SegmentEntry] = {}
-    if not (edit.remove or edit.replace):
-        return found
-    for number, changes in changes_by_partition(edit).items():
-        keys = [*changes.removed, *(entry.key for entry in changes.replaced)]
-        if keys:
-            found.update((one.key, one) for one in topic.partition(number).live.find(keys))
-    gone = edit.touched - found.keys()
-    if gone:
-        names = sorted(f"{key.log_path} of partition {key.partition}" for key in gone)
-        raise CommitConflictError(f"segments are no longer live: {', '.join(names[:3])}")
+    Makes no entries, because there may be tens of thousands. Raises CommitConflictError if a
+    segment is not live.
+    """
+    keys: dict[int, list[SegmentKey]] = {}
+    for key in edit.remove:
+        keys.setdefault(key.partition, []).append(key)
+    found: dict[int, Spans] = {}
+    for number, some in keys.items():
+        found[number] = topic.partition(number).live.spans(some)
+        if len(found[number].base_offset) != len(some):
+            raise _not_live(set(some) - _live(topic, some).keys())
     return found
 
 
-def _check_replacements(
-    replacements: Iterable[SegmentEntry], live: Mapping[SegmentKey, SegmentEntry]
-) -> None:
+def _not_live(keys: Iterable[SegmentKey]) -> CommitConflictError:
+    names = sorted(f"{key.log_path} of partition {key.partition}" for key in keys)
+    return CommitConflictError(f"segments are no longer live: {', '.join(names[:3])}")
+
+
+def _check_replacements(topic: TopicImage, replacements: Sequence[SegmentEntry]) -> None:
+    live = _live(topic, [entry.key for entry in replacements])
     for entry in replacements:
-        old = live[entry.key]
+        old = live.get(entry.key)
+        if old is None:
+            raise _not_live({one.key for one in replacements} - live.keys())
         given, known = _span(entry), _span(old)
         if given != known:
             raise UsageError(
@@ -257,33 +256,41 @@ def _check_replacements(
             )
 
 
+def _live(topic: TopicImage, keys: Iterable[SegmentKey]) -> dict[SegmentKey, SegmentEntry]:
+    """Return those segments with these keys that are live, by key."""
+    of_partition: dict[int, list[SegmentKey]] = {}
+    for key in keys:
+        of_partition.setdefault(key.partition, []).append(key)
+    logs = ((topic.partition(number), some) for number, some in of_partition.items())
+    return {one.key: one for log, some in logs for one in log.live.find(some)}
+
+
 def _span(entry: SegmentEntry) -> Span:
     return entry.base_offset, entry.next_offset
 
 
-def _check_ages(
-    topic_horizon_ms: int,
-    horizon_ms: int,
-    edit: TopicEdit,
-    live: Mapping[SegmentKey, SegmentEntry],
-) -> None:
+def _check_ages(topic: TopicImage, horizon_ms: int, edit: TopicEdit) -> None:
     """Refuse files, named for the first time, that vacuum may have taken for orphans.
 
     Before vacuum deletes older files it commits a horizon: the topic's for files of the topic's
     directory, the log dir's (`horizon_ms`) for shared ones.
     """
-    if not (topic_horizon_ms or horizon_ms):
+    if not (topic.vacuum_horizon_ms or horizon_ms):
         return
-    known = {path for entry in live.values() for path in paths_of(entry)}
+    late: dict[str, int] = {}
     for entry in (*edit.segments, *edit.replace):
         for path in paths_of(entry):
-            limit_ms = horizon_ms if path.startswith(SHARED_PREFIX) else topic_horizon_ms
+            limit_ms = horizon_ms if path.startswith(SHARED_PREFIX) else topic.vacuum_horizon_ms
             born_ms = birth_ms(path)
-            if born_ms is not None and born_ms < limit_ms and path not in known:
-                raise LateWriterError(
-                    f"{path}: written before the vacuum horizon {limit_ms} "
-                    f"(ms), so it may be gone: write it again"
-                )
+            if born_ms is not None and born_ms < limit_ms:
+                late[path] = limit_ms
+    known = _live(topic, edit.touched).values() if late else ()
+    named = {path for entry in known for path in paths_of(entry)}
+    for path in sorted(late.keys() - named):
+        raise LateWriterError(
+            f"{path}: written before the vacuum horizon {late[path]} (ms), so it may be gone: "
+            f"write it again"
+        )
 
 
 def birth_ms(path: str) -> int | None:
@@ -304,10 +311,13 @@ _PATHS: Final = attrgetter(*PATH_COLUMNS)
 
 
 def _check_offsets(
-    topic: TopicImage, edit: TopicEdit, removed: Iterable[SegmentEntry]
+    topic: TopicImage, edit: TopicEdit, removed: Mapping[int, Spans]
 ) -> dict[int, int]:
     """Check the offsets of new segments; return the log end offset of each partition that grows."""
-    spans = _spans(removed)
+    within = {
+        number: (int(spans.base_offset.min()), int(spans.next_offset.max()))
+        for number, spans in removed.items()
+    }
     inside: dict[int, list[SegmentEntry]] = {}
     ends: dict[int, int] = {}
     gone = topic.content.removed
@@ -316,7 +326,7 @@ def _check_offsets(
             raise OffsetOutOfRangeError(f"{entry.log_path} holds no offset; allowed: at least 1")
         if gone and entry.key in gone:
             raise CommitConflictError(f"{entry.log_path} was removed: its file may be gone")
-        low, high = spans.get(entry.partition, (0, 0))
+        low, high = within.get(entry.partition, (0, 0))
         if low <= entry.base_offset and entry.next_offset <= high:
             inside.setdefault(entry.partition, []).append(entry)
             continue
@@ -330,36 +340,26 @@ def _check_offsets(
             )
         ends[entry.partition] = entry.next_offset
     for partition, entries in inside.items():
-        _check_overlap(
-            topic, partition, entries, [one for one in removed if one.partition == partition]
-        )
+        _check_overlap(topic, partition, entries, removed[partition], within[partition])
     return ends
-
-
-def _spans(removed: Iterable[SegmentEntry]) -> dict[int, Span]:
-    """Return, per partition, the offsets from the first to the last of the removed segments."""
-    spans: dict[int, Span] = {}
-    for entry in removed:
-        low, high = spans.get(entry.partition, _span(entry))
-        spans[entry.partition] = min(low, entry.base_offset), max(high, entry.next_offset)
-    return spans
 
 
 def _check_overlap(
     topic: TopicImage,
     partition: int,
     entries: list[SegmentEntry],
-    removed: list[SegmentEntry],
+    removed: Spans,
+    within: Span,
 ) -> None:
-    """Refuse segments that replace removed ones and overlap each other or their neighbours."""
+    """Refuse segments that replace removed ones and overlap each other or their neighbours.
+
+    `within` are the first and the last offset of the removed segments.
+    """
     segments = topic.partition(partition).segments
-    near = segments.range(
-        min(entry.base_offset for entry in removed), max(entry.next_offset for entry in removed)
-    )
-    gone = {entry.base_offset for entry in removed}
+    near = segments.range(*within)
     bases = segments.base_offset[near.start : near.stop]
     ends = segments.next_offset[near.start : near.stop]
-    stays = ~np.isin(bases, list(gone))
+    stays = ~np.isin(bases, removed.base_offset)
     spans = [*zip(bases[stays].tolist(), ends[stays].tolist(), strict=True)]
     spans += [_span(entry) for entry in entries]
     for (_, end), (start, _) in pairwise(sorted(spans)):

@@ -248,9 +248,10 @@ def _counted(
     for path, count in Counter(added).items() if added else ():
         known = shared.get(path)
         shared = shared.set(path, SharedSegment(known.slice_count + count if known else count))
-    for key in edit.remove:
-        if key.is_shared and key.log_path in shared:
-            count = shared[key.log_path].slice_count - 1
-            unused_ms = None if count else stamp.timestamp_ms
-            shared = shared.set(key.log_path, SharedSegment(count, unused_ms))
+    removed = [key.log_path for key in edit.remove if key.is_shared]
+    for path, count in Counter(removed).items() if removed else ():
+        known = shared.get(path)
+        if known is not None:
+            left = known.slice_count - count
+            shared = shared.set(path, SharedSegment(left, None if left else stamp.timestamp_ms))
     return shared

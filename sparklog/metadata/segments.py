@@ -118,6 +118,13 @@ class _Change:
         self.taken_out.made({one.key: one for one in taken_out})
 
 
+class Spans(NamedTuple):
+    """The base and next offsets (int64) of segments, in offset order."""
+
+    base_offset: NDArray[np.int64]
+    next_offset: NDArray[np.int64]
+
+
 NO_PIECES: Final[Later[tuple[Rows, ...]]] = Later(())
 
 
@@ -295,25 +302,38 @@ class LiveSegments:
         rows = LiveSegments(self._later)
         return [*segment_entries(rows.table.filter(array_of(rows._holds(places)))), *found]
 
-    def has(self, keys: Collection[SegmentKey]) -> bool:
-        """Whether all segments with these keys are there; each key is given once."""
+    def spans(self, keys: Collection[SegmentKey]) -> Spans:
+        """Return the offsets of those segments with these keys that are there; makes no entries."""
         places = {(key.log_path, key.log_position) for key in keys}
-        if len(self._tail) >= len(keys) == len(LiveSegments(NO_PIECES, self._tail).at(places)):
-            return True
-        return int(self._holds(places).sum()) == len(keys)
+        tail = [one for one in self._tail if (one.log_path, one.log_position) in places]
+        found = Spans(
+            np.array([one.base_offset for one in tail], np.int64),
+            np.array([one.next_offset for one in tail], np.int64),
+        )
+        if len(tail) == len(places) or not self._pieces:
+            return found
+        rows = LiveSegments(self._later)
+        held, table = rows._holds(places), rows.table
+        return Spans(
+            np.concatenate((numbers_of(table.column("base_offset"))[held], found.base_offset)),
+            np.concatenate((numbers_of(table.column("next_offset"))[held], found.next_offset)),
+        )
 
     def _holds(self, places: Set[tuple[str, int]]) -> NDArray[np.bool_]:
         """Return, for each segment, whether it is at one of the places."""
-        paths = self.table.column("log_path")
-        found: NDArray[np.bool_] = numbers_of(
-            pc.is_in(paths, strings_of([path for path, _ in places]))
-        ).copy()
+        slots: dict[str, int] = {}
+        wanted = np.array(
+            [(slots.setdefault(path, len(slots)), position) for path, position in places], np.int64
+        ).reshape(-1, 2)
+        known = pc.index_in(self.table.column("log_path"), strings_of([*slots])).fill_null(-1)
+        slot_of = numbers_of(known).astype(np.int64)
+        found: NDArray[np.bool_] = slot_of >= 0
         at = np.flatnonzero(found)
         positions = numbers_of(self.table.column("log_position"))[at]
         # The path alone decides, except for slices of shared segments.
-        if positions.any() or any(position for _, position in places):
-            held = zip(paths.take(array_of(at)).to_pylist(), positions.tolist(), strict=True)
-            found[at] = [place in places for place in held]
+        if positions.any() or wanted[:, 1].any():
+            size = 1 + max(int(positions.max(initial=0)), int(wanted[:, 1].max()))
+            found[at] = np.isin(slot_of[at] * size + positions, wanted[:, 0] * size + wanted[:, 1])
         return found
 
 

@@ -40,6 +40,17 @@ def appended(count: int) -> tuple[LiveSegments, list[SegmentEntry]]:
     return live, entries
 
 
+def slice_or_segment(number: int, random: Random) -> SegmentEntry:
+    """A segment of its own path, or a slice of one of three shared segments."""
+    one = entry(number * RECORDS, 0)
+    if random.random() < 0.3:
+        return one
+    return one._replace(
+        log_path=f"{SHARED_PREFIX}{random.randrange(3)}.log",
+        log_position=number * random.choice([1, 2**31]),
+    )
+
+
 def replaced(
     live: LiveSegments, gone: list[SegmentEntry], added: list[SegmentEntry]
 ) -> LiveSegments:
@@ -60,6 +71,21 @@ class TestFind:
         live, twin = appended(3)
 
         assert live.find([twin[2].key, twin[0].key]) == [twin[0], twin[2]]
+
+    @given(st.integers(0, 2 * TAIL_MAX), st.randoms(use_true_random=False))
+    def test_finds_slices_by_path_and_position(self, count: int, random: Random) -> None:
+        twin = [slice_or_segment(number, random) for number in range(count)]
+        live = LiveSegments(NO_PIECES)
+        for one in twin:
+            live = live.appended([one])
+        others = [slice_or_segment(number, random) for number in range(count, count + 3)]
+        wanted = random.sample([*twin, *others], random.randint(0, count))
+        found = [one for one in twin if one in wanted]
+        spans = live.spans([one.key for one in wanted])
+
+        assert live.find([one.key for one in wanted]) == found
+        assert spans.base_offset.tolist() == [one.base_offset for one in found]
+        assert spans.next_offset.tolist() == [one.next_offset for one in found]
 
 
 class TestChanged:
@@ -143,9 +169,6 @@ class TestWaiting:
 
         assert (live.waiting, taken_out.waiting) == (0, 0)
         assert live.entries() == [twin[0], new, *twin[3:]]
-        assert live.has([twin[3].key, new.key])
-        assert not live.has([twin[3].key, twin[1].key])
-        assert not live.has([one.key for one in (*twin, new)])
         assert taken_out.get() == {one.key: one for one in twin[1:3]}
 
     def test_so_many_changes_wait_and_no_more(self) -> None:

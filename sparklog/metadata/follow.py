@@ -4,9 +4,11 @@ A follower lists nothing: it reads entry N + 1, N + 2 and so on until one is not
 names its predecessor, so a follower notices a hole, a restored backup, and a store that loses puts.
 """
 
+import os
 from collections.abc import Collection
 from threading import RLock
 from typing import Final
+from weakref import WeakSet
 
 import orjson
 
@@ -56,6 +58,7 @@ class FollowedLog:
         self._is_opening = False
         self._looked_ms = 0
         self._reading = RLock()
+        _logs.add(self)
 
     def begin_anew(self) -> None:
         """Make new locks after a fork: the child lacks the threads that hold the old ones."""
@@ -297,6 +300,18 @@ class FollowedLog:
             return int(orjson.loads(bytes(self.files.read(HINT)))["version"])
         except (MissingFileError, ValueError, KeyError, TypeError):
             return -1
+
+
+_logs: Final[WeakSet[FollowedLog]] = WeakSet()
+"""Every log of this process; a forked child has them too."""
+
+
+def _begin_anew() -> None:
+    for log in list(_logs):
+        log.begin_anew()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
 
 
 def _closed(image: Image, topics: Collection[str]) -> dict[str, TopicImage]:

@@ -6,7 +6,7 @@
     keep_house_while     in a housekeeper (`sparklog.housekeeper`), which folds all the time
 
 A process that ends waits at most EXIT_WAIT_SECONDS for its fold; an interrupted fold leaves files
-that no entry names. A forked child begins without the thread; `log` gives its logs new locks. A
+that no entry names. A forked child begins without the thread; `follow` gives its logs new locks. A
 failure is only logged, because no committed data depends on housekeeping. A commit after
 FOLD_RETRY_MS, or the next look of a housekeeper, tries again.
 """

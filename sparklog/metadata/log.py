@@ -23,7 +23,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from threading import Lock
 from typing import Final
-from weakref import WeakSet
 
 from sparklog.clock import Clock
 from sparklog.errors import (
@@ -78,6 +77,8 @@ COMMIT_TIMEOUT_MS: Final = 120_000
 """How long a commit tries while other commits keep winning: Kafka's delivery.timeout.ms."""
 PATIENT_TRIES: Final = 8
 """How often a job plans without the turn, so that no other commit waits while it plans."""
+QUICK_MS: Final = 2
+"""After a try that took no longer, a job takes the turn: other commits wait shortly."""
 HELD: Final = nullcontext(enter_result=True)
 """The turn of a commit that holds it already."""
 _logger: Final = logging.getLogger(__name__)
@@ -101,7 +102,6 @@ class MetadataLog(FollowedLog):
         self._is_probed = False
         self._synced = -1
         self.begin_anew()
-        _logs.add(self)
 
     def begin_anew(self) -> None:
         """Make new locks and a new queue after a fork: threads that hold them did not follow."""
@@ -163,8 +163,8 @@ class MetadataLog(FollowedLog):
         """Plan on the newest image and commit, again and again until the commit lands.
 
         `topics` are the ids of the topics that the plan reads. An empty edit is not committed.
-        `patient` is for jobs, whose edits are large and take long to plan: up to PATIENT_TRIES
-        times they plan without the turn, and let other commits go first.
+        `patient` is for jobs, which may plan for long: up to PATIENT_TRIES times they plan without
+        the turn, and let other commits go first; but once if a try takes QUICK_MS at most.
 
         Raises the errors of `plan` and `check`; LogDirError for a store that ignores the condition
         of a put (each MetadataLog probes its store once); CommitConflictError if other commits
@@ -215,7 +215,7 @@ class MetadataLog(FollowedLog):
             with self._queueing:  # this thread waits no more, so nobody may commit its requests
                 self._queue = [one for one in self._queue if one not in requests]
             raise
-        found = (request.outcome for request in requests)
+        found = [request.outcome for request in requests]
         versions = [one.image.version for one in found if isinstance(one, Committed)]
         if versions and (self._flush or not self.files.is_local):
             self.sync(max(versions))
@@ -247,9 +247,12 @@ class MetadataLog(FollowedLog):
         deadline_ms = self.clock.boot_ms() + COMMIT_TIMEOUT_MS
         tries = 0
         while batch.is_patient and tries < PATIENT_TRIES:
+            begun_ms = self.clock.boot_ms()
             if self._try(batch, self._turn.if_free()):
                 return
             tries += 1
+            if self.clock.boot_ms() - begun_ms <= QUICK_MS:
+                break
             self.entries.pause(tries)
         with self._turn.taken(lambda: self._prepare(batch)):
             while batch.waiting and not self._try(batch):
@@ -386,15 +389,3 @@ class MetadataLog(FollowedLog):
                     f"durable ({error}): replay with the same txnAppId and txnVersion"
                 ) from error
             self._synced = max(newest, wanted)
-
-
-_logs: Final[WeakSet[MetadataLog]] = WeakSet()
-"""Every log of this process; a forked child has them too."""
-
-
-def _begin_anew() -> None:
-    for log in list(_logs):
-        log.begin_anew()
-
-
-os.register_at_fork(after_in_child=_begin_anew)

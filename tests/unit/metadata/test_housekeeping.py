@@ -14,8 +14,8 @@ import pytest
 from sparklog.clock import ManualClock
 from sparklog.errors import MissingFileError, StorageError
 from sparklog.metadata import fold as f
+from sparklog.metadata import follow
 from sparklog.metadata import housekeeping as k
-from sparklog.metadata import log as metadata_log
 from sparklog.metadata.housekeeping import (
     keep_house,
     keep_house_late,
@@ -350,7 +350,7 @@ class TestAFork:
         wait(world.log)
         reading = world.log._reading
         k._begin_anew()
-        metadata_log._begin_anew()
+        follow._begin_anew()
 
         assert world.log not in k._houses
         assert world.log._reading is not reading

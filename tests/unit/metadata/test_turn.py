@@ -11,7 +11,7 @@ import pytest
 from sparklog.clock import ManualClock
 from sparklog.metadata.edit import Edit
 from sparklog.metadata.image import Image
-from sparklog.metadata.log import ENTRIES, PATIENT_TRIES, MetadataLog
+from sparklog.metadata.log import ENTRIES, PATIENT_TRIES, QUICK_MS, MetadataLog
 from sparklog.metadata.turn import LINE_PATIENCE_MS, PATIENCE_MS, STAY_MS, Turn
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
@@ -201,6 +201,7 @@ class TestPatience:
 
         def plan(image: Image) -> Edit:
             versions.append(image.version)
+            clock.advance(QUICK_MS + 1)
             return producing(segment())(image)
 
         with Turn(files, ENTRIES, clock).taken():
@@ -226,18 +227,33 @@ class TestPatience:
         assert turns == [False]
 
     def test_a_job_that_lost_often_takes_its_turn(self, tmp_path: Path) -> None:
-        files = LocalFiles(str(tmp_path))
-        log, other = new_log(files), MetadataLog(files, ManualClock())
-        turns: list[bool] = []
-
-        def plan(image: Image) -> Edit:
-            with Turn(files, ENTRIES, ManualClock()).taken() as is_free:
-                turns.append(is_free)
-            if is_free:
-                other.commit(producing(segment()), [topic_id(0)])
-            return producing(segment())(image)
-
-        log.commit(plan, [topic_id(0)], patient=True)
+        turns, version = turns_of_a_loser(tmp_path, plan_ms=QUICK_MS + 1)
 
         assert turns == [True] * PATIENT_TRIES + [False]
-        assert log.image().version == PATIENT_TRIES + 2
+        assert version == PATIENT_TRIES + 2
+
+    def test_a_job_that_plans_quickly_takes_its_turn_when_it_lost_once(
+        self, tmp_path: Path
+    ) -> None:
+        turns, version = turns_of_a_loser(tmp_path, plan_ms=QUICK_MS)
+
+        assert turns == [True, False]
+        assert version == 3
+
+
+def turns_of_a_loser(tmp_path: Path, plan_ms: int) -> tuple[list[bool], int]:
+    """A job that loses as often as the turn is free: whether it was, and the last version."""
+    files, clock = LocalFiles(str(tmp_path)), ManualClock()
+    log, other = new_log(files, clock), MetadataLog(files, ManualClock())
+    turns: list[bool] = []
+
+    def plan(image: Image) -> Edit:
+        clock.advance(plan_ms)
+        with Turn(files, ENTRIES, ManualClock()).taken() as is_free:
+            turns.append(is_free)
+        if is_free:
+            other.commit(producing(segment()), [topic_id(0)])
+        return producing(segment())(image)
+
+    log.commit(plan, [topic_id(0)], patient=True)
+    return turns, log.image().version

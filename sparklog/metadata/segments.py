@@ -325,15 +325,15 @@ class LiveSegments:
         wanted = np.array(
             [(slots.setdefault(path, len(slots)), position) for path, position in places], np.int64
         ).reshape(-1, 2)
-        known = pc.index_in(self.table.column("log_path"), strings_of([*slots])).fill_null(-1)
-        slot_of = numbers_of(known).astype(np.int64)
-        found: NDArray[np.bool_] = slot_of >= 0
+        paths, known = self.table.column("log_path"), strings_of([*slots])
+        found: NDArray[np.bool_] = numbers_of(pc.is_in(paths, known)).copy()
         at = np.flatnonzero(found)
         positions = numbers_of(self.table.column("log_position"))[at]
         # The path alone decides, except for slices of shared segments.
         if positions.any() or wanted[:, 1].any():
+            slot = numbers_of(pc.index_in(paths.take(array_of(at)), known)).astype(np.int64)
             size = 1 + max(int(positions.max(initial=0)), int(wanted[:, 1].max()))
-            found[at] = np.isin(slot_of[at] * size + positions, wanted[:, 0] * size + wanted[:, 1])
+            found[at] = np.isin(slot * size + positions, wanted[:, 0] * size + wanted[:, 1])
         return found
 
 

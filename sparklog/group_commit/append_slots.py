@@ -2,9 +2,10 @@
 
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from sparklog.errors import SparklogError
+from sparklog.garbage import without_frames
 
 if TYPE_CHECKING:
     from sparklog.record.client_batch import ClientBatch
@@ -38,7 +39,6 @@ class Appended(NamedTuple):
 
 
 Outcome = Appended | SparklogError
-Error = TypeVar("Error", bound=BaseException)
 
 
 @dataclass(eq=False, slots=True)
@@ -76,13 +76,3 @@ class AppendCounts:
     commits: int = 0
     conflicts: int = 0
     """How often a commit was planned again because another was first."""
-
-
-def without_frames(error: Error) -> Error:
-    """Take the traceback from an error, and the errors that led to it; return the error.
-
-    A traceback has the frames of the calls, with all their objects. If one of these holds the
-    error, all stay in memory until Python's collector runs.
-    """
-    error.__cause__ = error.__context__ = None
-    return error.with_traceback(None)

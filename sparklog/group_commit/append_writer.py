@@ -19,13 +19,13 @@ from functools import partial
 from typing import Final
 
 from sparklog.errors import FencedLeaderEpochError, LateWriterError, SparklogError
+from sparklog.garbage import without_frames
 from sparklog.group_commit.admission import Admission
 from sparklog.group_commit.append_slots import (
     Append,
     AppendCounts,
     Checked,
     Slot,
-    without_frames,
 )
 from sparklog.group_commit.append_topics import Target, TopicAppends, live_topic
 from sparklog.group_commit.companions import Companions, Place, Places

@@ -20,6 +20,7 @@ from sparklog.errors import (
     SparklogError,
     StorageError,
 )
+from sparklog.garbage import without_frames
 from sparklog.metadata.edit import Stamp
 from sparklog.metadata.entry import Entry, ReadEntry, decode, parse, parse_edits
 from sparklog.metadata.marks import newest_mark
@@ -131,7 +132,7 @@ class Entries:
                 if self._files.put_new(path, data, ready=ready):
                     return self._landed(stamp, looked_ms)
             except StorageError as error:
-                trouble = error
+                trouble = without_frames(error)  # they hold the requests of the commit
             found, unread = self._in_slot(stamp.version)
             if found is not None:
                 if found != data:
@@ -148,7 +149,7 @@ class Entries:
         except MissingFileError:
             return None, None
         except StorageError as error:
-            return None, error
+            return None, without_frames(error)
 
     def _lost(self, version: int, found: bytes) -> Outcome:
         try:

@@ -33,6 +33,7 @@ from sparklog.errors import (
     StorageError,
     VersionOutOfRangeError,
 )
+from sparklog.garbage import without_frames
 from sparklog.log.names import random_uuid, uuid7
 from sparklog.metadata import delta
 from sparklog.metadata.batch import (
@@ -234,7 +235,7 @@ class MetadataLog(FollowedLog):
         try:
             self._land(batch)
         except SparklogError as error:
-            batch.fail(error)
+            batch.fail(without_frames(error))
         except BaseException:
             others = batch.interrupted(request)
             with self._queueing:

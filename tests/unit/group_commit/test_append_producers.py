@@ -256,6 +256,16 @@ class TestMemoryOfRefusedBatches:
 
         self.refused(one, batch(0), by=StorageFullError)
 
+    def test_for_whose_entry_there_is_no_space(
+        self, one: Appender, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object, **__: object) -> None:
+            raise StorageFullError("no space left")
+
+        monkeypatch.setattr("sparklog.storage.local.LocalFiles.put_new", full)
+
+        self.refused(one, batch(0), by=StorageFullError)
+
     def test_that_cannot_be_made_durable(
         self, one: Appender, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -32,6 +32,7 @@ from bench.metadata_scale import (
 from bench.settings import Settings
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
+from sparklog.garbage import collect_as_a_service, seldom_collected
 from sparklog.log.names import LOG_SUFFIX, segment_name, uuid7
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.metadata.catalog import Catalog
@@ -145,10 +146,12 @@ def _producer(folder: Path, seconds: float) -> "subprocess.Popen[str]":
 
 
 def produce(folder: Path, seconds: float) -> list[float]:
-    """Commit at an even pace; return the seconds that each commit took."""
+    """Commit at an even pace, as a service does; return the seconds that each commit took."""
     log = MetadataLog(open_files(str(folder)), SystemClock())
     topics = list(log.image().topics)
     log.image(topics)
+    collect_as_a_service()
+    log.image()
     found = []
     begun = time.perf_counter()
     for number in range(int(seconds * PER_SECOND)):
@@ -178,10 +181,11 @@ def _jobs_beside(folder: Path, seconds: float) -> tuple[list[float], list[int]]:
     log.image(topics)
     producer = _producer(folder, seconds)
     tries: list[int] = []
-    while producer.poll() is None:
-        topic = topics[len(tries) // 3 % len(topics)]
-        job = (_retention, _merge, _compaction)[len(tries) % 3]
-        tries.append(_tries(log, topic, job))
+    with seldom_collected():  # as every run of a job
+        while producer.poll() is None:
+            topic = topics[len(tries) // 3 % len(topics)]
+            job = (_retention, _merge, _compaction)[len(tries) % 3]
+            tries.append(_tries(log, topic, job))
     out, _ = producer.communicate()
     return json.loads(out), tries
 

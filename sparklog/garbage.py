@@ -4,7 +4,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from threading import Lock
+from threading import Lock, Thread
 from typing import Final, TypeVar
 
 COLLECT_EVERY: Final = 100_000
@@ -14,8 +14,7 @@ SERVICE_COLLECTS_EVERY: Final = 5_000
 leave little garbage. With Python's default of 700, the collector took a third of the time of an
 offset commit."""
 ALL_EVERY_S: Final = 600
-"""How often a service's collector looks at all objects; in between it passes over settled ones."""
-
+"""How often a service has all objects looked at, also those that a collection has exempted."""
 
 Error = TypeVar("Error", bound=BaseException)
 
@@ -54,45 +53,41 @@ def seldom_collected() -> Iterator[None]:
 
 
 def collect_as_a_service() -> None:
-    """Exempt all present objects from the collector, and let it run seldom from now on.
+    """Let the collector look at new objects only, and run seldom, from now on.
 
-    The present objects are modules and kernels, never garbage. The setting stays when a thread
-    leaves `seldom_collected`.
+    A service keeps an image of the metadata: hundreds of thousands of objects, of which few become
+    garbage, and hardly any in a cycle. Python looks at each object up to three times; the last time
+    takes a tenth of a second, and all threads stand still. So a collection exempts the objects that
+    it has found in use. Every ALL_EVERY_S a thread has all objects looked at: cycles that were in
+    use during a collection are freed then.
     """
-    gc.collect()
-    gc.freeze()
-    gc.callbacks.append(Settled())
+    look_at_all()
+    gc.callbacks.append(_settle)
     with _CALLS.lock:
         _CALLS.known = (SERVICE_COLLECTS_EVERY, *gc.get_threshold()[1:])
         if not _CALLS.count:
             gc.set_threshold(*_CALLS.known)
+    # The collector itself would not do it: an exemption also ends the count of collections.
+    Thread(target=_look_at_all_now_and_then, name="collector", daemon=True).start()
 
 
-class Settled:
-    """Exempts the objects that a collection found in use. One of `gc.callbacks`.
-
-    A service keeps an image of the metadata: hundreds of thousands of objects, of which few become
-    garbage, and hardly any in a cycle. Collections would look at them three times, and stop all
-    threads meanwhile, for a tenth of a second at last. So a collection looks only at what is new
-    since the one before. Every ALL_EVERY_S a full one looks at all objects; cycles that settled are
-    freed then.
-    """
-
-    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
-        self._now_s = now_s
-        self._all_at_s = now_s() + ALL_EVERY_S
-
-    def __call__(self, phase: str, info: Mapping[str, int]) -> None:
-        """Take the collector's word that a collection starts or stops (`gc.callbacks`)."""
-        if phase == "stop":
-            gc.freeze()
-        elif info["generation"] == _FULL and self._now_s() >= self._all_at_s:
-            self._all_at_s = self._now_s() + ALL_EVERY_S
-            gc.unfreeze()
+def look_at_all() -> None:
+    """Collect among all objects, and exempt those in use."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
-_FULL: Final = 2
-"""The generation of a full collection."""
+def _settle(phase: str, _: Mapping[str, int]) -> None:
+    """Exempt the objects that a collection has found in use. One of `gc.callbacks`."""
+    if phase == "stop":
+        gc.freeze()
+
+
+def _look_at_all_now_and_then(sleep: Callable[[float], None] = time.sleep) -> None:
+    while True:
+        sleep(ALL_EVERY_S)
+        look_at_all()
 
 
 def without_frames(error: Error) -> Error:

@@ -53,6 +53,10 @@ _APART: Final = socket.MSG_EOR if sys.platform == "linux" else 0
 """The flag of a part that is not joined with the next one; other systems may refuse it."""
 
 
+def _ignored() -> None:
+    """Do nothing."""
+
+
 class Sent:
     """Counts of the bytes that a gateway has sent; they only grow."""
 
@@ -126,8 +130,9 @@ class Sender:
             self._transport.close()
 
     def close(self) -> None:
-        """Drop everything that was not sent."""
+        """Drop everything that was not sent; `resumed` is called no more."""
         self._pieces.clear()
+        self._resumed = _ignored  # the connection's own: the two would keep each other in memory
         if self._socket is not None:
             asyncio.get_running_loop().remove_writer(self._socket.fileno())
             self._socket.close()

@@ -3,15 +3,17 @@
 import gc
 import weakref
 from collections.abc import Iterator
+from threading import enumerate as threads
 
 import pytest
 
+from sparklog import garbage
 from sparklog.garbage import (
     ALL_EVERY_S,
     COLLECT_EVERY,
     SERVICE_COLLECTS_EVERY,
-    Settled,
     collect_as_a_service,
+    look_at_all,
     seldom_collected,
 )
 
@@ -37,9 +39,9 @@ def test_it_is_the_same_after_an_error() -> None:
 
 @pytest.fixture
 def as_before() -> Iterator[None]:
-    before = gc.get_threshold()
+    before, callbacks = gc.get_threshold(), list(gc.callbacks)
     yield
-    gc.callbacks[:] = [one for one in gc.callbacks if not isinstance(one, Settled)]
+    gc.callbacks[:] = callbacks
     gc.unfreeze()
     gc.set_threshold(*before)
 
@@ -70,24 +72,44 @@ class _Cycle:
 class TestSettled:
     """Objects that survive a collection are looked at again after ten minutes."""
 
-    @pytest.mark.parametrize("generation", [0, 1, 2])
-    def test_a_collection_exempts_what_it_found_in_use(self, generation: int) -> None:
-        gc.callbacks.append(Settled(lambda: 0))
+    def settled(self, generation: int) -> "weakref.ref[_Cycle]":
+        """A cycle that a collection has found in use, and that is garbage now."""
         used = _Cycle()
         gc.collect(generation)
-        gone = weakref.ref(used)
-        del used
+        return weakref.ref(used)
+
+    @pytest.mark.parametrize("generation", [0, 1, 2])
+    def test_a_collection_exempts_what_it_found_in_use(self, generation: int) -> None:
+        collect_as_a_service()
+        gone = self.settled(generation)
         gc.collect()
 
         assert gone() is not None
 
-    def test_everything_is_looked_at_after_ten_minutes(self) -> None:
-        times = iter([0, 0, ALL_EVERY_S, ALL_EVERY_S])
-        gc.callbacks.append(Settled(lambda: next(times)))
-        used = _Cycle()
-        gc.collect()
-        gone = weakref.ref(used)
-        del used
-        gc.collect()
+    def test_a_look_at_all_objects_frees_them(self) -> None:
+        collect_as_a_service()
+        gone = self.settled(0)
+        look_at_all()
 
         assert gone() is None
+
+    def test_a_thread_looks_every_ten_minutes(self) -> None:
+        slept: list[float] = []
+
+        def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            if len(slept) == 3:
+                raise StopIteration
+
+        gc.callbacks.append(garbage._settle)
+        gone = self.settled(0)
+        with pytest.raises(StopIteration):
+            garbage._look_at_all_now_and_then(sleep)
+
+        assert gone() is None
+        assert slept == [ALL_EVERY_S] * 3
+
+    def test_the_thread_begins_with_the_service(self) -> None:
+        collect_as_a_service()
+
+        assert "collector" in {one.name for one in threads()}

@@ -29,6 +29,7 @@ from sparklog.maintenance.merged_slices import SliceGroup, may_merge, merge_slic
 from sparklog.maintenance.parts import parts_of
 from sparklog.maintenance.spans import Spans
 from sparklog.metadata.image import Image, PartitionLog
+from sparklog.metadata.segments import Slices
 from sparklog.model import SegmentEntry, TopicDescription
 
 SLICES_MAX: Final = 32
@@ -96,7 +97,7 @@ class _Tail:
     config: TopicConfig
     log: PartitionLog
     rows_max: int
-    slices: list[SegmentEntry]
+    slices: Slices
     """The slices among the last `rows_max` segments."""
     before_ms: int
     """A tail with a slice from before this time is due."""
@@ -109,14 +110,13 @@ class _Tail:
     @property
     def is_due(self) -> bool:
         """Whether the slices must become a segment: they are too many, too large or too old."""
-        return len(self.slices) > SLICES_MAX or self.is_large_or_old
+        return self.slices.total > SLICES_MAX or self.is_large_or_old
 
     @property
     def is_large_or_old(self) -> bool:
         """Whether the slices together are as large as a shared segment, or one of them is old."""
-        most = self.config.shared_segment_max_bytes
-        is_large = sum([entry.log_bytes for entry in self.slices]) >= most
-        return is_large or self.slices[0].created_ms < self.before_ms
+        is_large = self.slices.log_bytes >= self.config.shared_segment_max_bytes
+        return is_large or self.slices.oldest_ms < self.before_ms
 
     @property
     def slices_max(self) -> int:
@@ -146,7 +146,7 @@ class _Tail:
         first = next((at for at in range(len(found), 0, -1) if not found[at - 1].is_shared), 0)
         least = max(self.log.cleaner_offset, self.log.log_start_offset)
         group = tuple(one for one in found[first:] if one.base_offset >= least)
-        is_whole = 2 * len(group) > len(self.slices)
+        is_whole = 2 * len(group) > self.slices.total
         is_small = sum(one.log_bytes for one in group) <= JOIN_BYTES_MAX
         if is_whole and is_small and may_merge(group) and fit(group, MergeLimits.of(self.config)):
             return SliceGroup(self.topic, group)
@@ -155,12 +155,12 @@ class _Tail:
 
 def _tail_of(topic: TopicDescription, log: PartitionLog, now_ms: int) -> _Tail | None:
     """Return the end of a log; None if it has no slices."""
-    count = log.live.count_slices(ROWS_MAX)
-    if not count:
+    rows_max, slices = ROWS_MAX, log.live.slices(ROWS_MAX)
+    if not slices.total:
         return None
-    rows_max = LONG_ROWS_MAX if count == ROWS_MAX else ROWS_MAX
+    if slices.total == ROWS_MAX:
+        rows_max, slices = LONG_ROWS_MAX, log.live.slices(LONG_ROWS_MAX)
     config = TopicConfig.parse(topic.configs)
-    slices = [entry for entry in log.live.last(rows_max) if entry.is_shared]
     return _Tail(topic, config, log, rows_max, slices, now_ms - config.shared_segment_max_age_ms)
 
 
@@ -170,13 +170,13 @@ def _divided(tails: Iterable[_Tail]) -> tuple[list[SliceGroup], list[_Tail]]:
     for tail in tails:
         if tail.is_large_or_old:
             others.append(tail)
-        elif len(tail.slices) > SLICES_MIN:
+        elif tail.slices.total > SLICES_MIN:
             few.append(tail)
     if len(few) <= MANY:
         return [], [*others, *(tail for tail in few if tail.is_due)]
     joins: list[SliceGroup] = []
     for tail in few:
-        if len(tail.slices) > tail.slices_max:
+        if tail.slices.total > tail.slices_max:
             group = tail.join()
             if group is not None:
                 joins.append(group)
@@ -203,7 +203,7 @@ def merge_tails_in_turn(
     due: list[list[Group]] = []
     logs = [log for log in _logs(image, topic) if log.partition in numbers]
     for log in sorted(logs, key=lambda log: log.partition):
-        if is_turn or log.live.count_slices(LONG_ROWS_MAX) > LONG_SLICES_MAX:
+        if is_turn or log.live.slices(LONG_ROWS_MAX).total > LONG_SLICES_MAX:
             tail = _tail_of(topic, log, now_ms)
             groups = tail.groups() if tail is not None and tail.is_due else []
             if groups:

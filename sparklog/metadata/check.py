@@ -4,7 +4,7 @@ Every try checks the edit on the image that its plan saw. That image has every c
 one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from operator import attrgetter
@@ -233,22 +233,22 @@ def _removed(topic: TopicImage, edit: TopicEdit) -> dict[int, Spans]:
     for number, some in keys.items():
         found[number] = topic.partition(number).live.spans(some)
         if len(found[number].base_offset) != len(some):
-            raise _not_live(set(some) - _live(topic, some).keys())
+            _check_live(some, _live(topic, some))
     return found
 
 
-def _not_live(keys: Iterable[SegmentKey]) -> CommitConflictError:
-    names = sorted(f"{key.log_path} of partition {key.partition}" for key in keys)
-    return CommitConflictError(f"segments are no longer live: {', '.join(names[:3])}")
+def _check_live(keys: Iterable[SegmentKey], live: Collection[SegmentKey]) -> None:
+    gone = sorted(f"{key.log_path} of partition {key.partition}" for key in {*keys} - {*live})
+    if gone:
+        raise CommitConflictError(f"segments are no longer live: {', '.join(gone[:3])}")
 
 
 def _check_replacements(topic: TopicImage, replacements: Sequence[SegmentEntry]) -> None:
-    live = _live(topic, [entry.key for entry in replacements])
+    keys = [entry.key for entry in replacements]
+    live = _live(topic, keys)
+    _check_live(keys, live)
     for entry in replacements:
-        old = live.get(entry.key)
-        if old is None:
-            raise _not_live({one.key for one in replacements} - live.keys())
-        given, known = _span(entry), _span(old)
+        given, known = _span(entry), _span(live[entry.key])
         if given != known:
             raise UsageError(
                 f"{entry.log_path}: a replacement holds other offsets, {list(given)} instead of "

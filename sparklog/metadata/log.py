@@ -76,10 +76,10 @@ __all__ = [
 
 COMMIT_TIMEOUT_MS: Final = 120_000
 """How long a commit tries while other commits keep winning: Kafka's delivery.timeout.ms."""
-PATIENT_TRIES: Final = 8
-"""How often a job plans without the turn, so that no other commit waits while it plans."""
+PATIENT_TRIES: Final = 3
+"""How often a job plans without the turn at most: no other commit waits while it plans."""
 QUICK_MS: Final = 2
-"""After a try that took no longer, a job takes the turn: other commits wait shortly."""
+"""After a try that took no longer, a job takes the turn: other commits wait only briefly."""
 HELD: Final = nullcontext(enter_result=True)
 """The turn of a commit that holds it already."""
 _logger: Final = logging.getLogger(__name__)
@@ -165,7 +165,7 @@ class MetadataLog(FollowedLog):
 
         `topics` are the ids of the topics that the plan reads. An empty edit is not committed.
         `patient` is for jobs, which may plan for long: up to PATIENT_TRIES times they plan without
-        the turn, and let other commits go first; but once if a try takes QUICK_MS at most.
+        the turn, and let other commits go first. They take it once a try took QUICK_MS at most.
 
         Raises the errors of `plan` and `check`; LogDirError for a store that ignores the condition
         of a put (each MetadataLog probes its store once); CommitConflictError if other commits

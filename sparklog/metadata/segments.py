@@ -44,12 +44,28 @@ _NAMES: Final = tuple(SEGMENT_SCHEMA.names)
 T = TypeVar("T")
 
 
-class Rows(NamedTuple):
+class Slices(NamedTuple):
+    """The slices of shared segments among some segments: how many, their bytes, the oldest's time.
+
+    `oldest_ms` is the least `created_ms`; NEVER_MS without a slice.
+    """
+
+    total: int
+    log_bytes: int
+    oldest_ms: int
+
+
+NEVER_MS: Final = 2**63 - 1
+
+
+class Rows:
     """Rows [start, stop) of a table that many partitions share; cheaper than a slice of it."""
 
-    whole: pa.Table
-    start: int
-    stop: int
+    __slots__ = ("_slices", "start", "stop", "whole")
+
+    def __init__(self, whole: pa.Table, start: int, stop: int) -> None:
+        self.whole, self.start, self.stop = whole, start, stop
+        self._slices: Slices | None = None
 
     @property
     def length(self) -> int:
@@ -61,6 +77,21 @@ class Rows(NamedTuple):
         if self.length == self.whole.num_rows:
             return self.whole
         return self.whole.slice(self.start, self.length)
+
+    def slices(self, count: int) -> Slices:
+        """Return the slices among the last rows, at most `count`."""
+        if count < self.length:
+            return _slices_in(self.table()[self.length - count :])
+        if self._slices is None:
+            self._slices = _slices_in(self.table())
+        return self._slices
+
+
+def _slices_in(table: pa.Table) -> Slices:
+    are_slices = numbers_of(pc.starts_with(table.column("log_path"), SHARED_PREFIX))
+    sizes = numbers_of(table.column("log_bytes"))[are_slices]
+    oldest = numbers_of(table.column("created_ms"))[are_slices].min(initial=NEVER_MS)
+    return Slices(len(sizes), int(sizes.sum()), int(oldest))
 
 
 class Later(Generic[T]):
@@ -180,19 +211,20 @@ class LiveSegments:
             found[:0] = segment_entries(rows.table()[max(rows.length - missing, 0) :])
         return found
 
-    def count_slices(self, count: int) -> int:
-        """Return how many of the last segments, at most `count`, are slices of shared segments."""
-        # A gateway counts those of all partitions every second.
-        tail = self._tail[-count:] if count else ()
-        found = len([one for one in tail if one.log_path.startswith(SHARED_PREFIX)])
+    def slices(self, count: int) -> Slices:
+        """Return the slices among the last segments, at most `count`."""
+        # A gateway asks for those of all partitions every second: rows tell theirs once.
+        tail = [one for one in self._tail[-count:] if one.is_shared] if count else []
+        oldest_ms = min([one.created_ms for one in tail], default=NEVER_MS)
+        found = [Slices(len(tail), sum([one.log_bytes for one in tail]), oldest_ms)]
         missing = count - len(self._tail)
         for rows in reversed(self._pieces):
             if missing <= 0:
                 break
-            paths = rows.table().column("log_path")[max(rows.length - missing, 0) :]
-            found += int(numbers_of(pc.starts_with(paths, SHARED_PREFIX)).sum())
+            found.append(rows.slices(missing))
             missing -= rows.length
-        return found
+        counts, sizes, times = zip(*found, strict=True)
+        return Slices(sum(counts), sum(sizes), min(times))
 
     @cached_property
     def by_offset(self) -> SegmentList:
@@ -332,8 +364,10 @@ class LiveSegments:
         # The path alone decides, except for slices of shared segments.
         if positions.any() or wanted[:, 1].any():
             slot = numbers_of(pc.index_in(paths.take(array_of(at)), known)).astype(np.int64)
-            size = 1 + max(int(positions.max(initial=0)), int(wanted[:, 1].max()))
-            found[at] = np.isin(slot * size + positions, wanted[:, 0] * size + wanted[:, 1])
+            ranks, rank_of = np.unique(wanted[:, 1], return_inverse=True)
+            rank, count = np.searchsorted(ranks, positions).clip(max=len(ranks) - 1), len(ranks)
+            is_wanted = np.isin(slot * count + rank, wanted[:, 0] * count + rank_of)
+            found[at] = is_wanted & (ranks[rank] == positions)
         return found
 
 

@@ -8,10 +8,12 @@ from hypothesis import given
 
 from sparklog.metadata.segments import (
     CHUNKS_MAX,
+    NEVER_MS,
     NO_PIECES,
     TAIL_MAX,
     WAITING_MAX,
     LiveSegments,
+    Slices,
 )
 from sparklog.metadata.tables import segment_entries, segments_table
 from sparklog.model import SHARED_PREFIX, SegmentEntry
@@ -169,6 +171,7 @@ class TestWaiting:
 
         assert (live.waiting, taken_out.waiting) == (0, 0)
         assert live.entries() == [twin[0], new, *twin[3:]]
+        assert len(live.spans([twin[3].key, twin[1].key, new.key]).base_offset) == 2
         assert taken_out.get() == {one.key: one for one in twin[1:3]}
 
     def test_so_many_changes_wait_and_no_more(self) -> None:
@@ -187,14 +190,18 @@ class TestLast:
         live, twin = appended(count)
         assert live.last(wanted) == (twin[-wanted:] if wanted else [])
 
-    @given(st.integers(0, 200), st.integers(0, 250))
-    def test_has_so_many_slices(self, count: int, wanted: int) -> None:
-        live, twin = (
-            LiveSegments(NO_PIECES),
-            [entry(number * RECORDS, 0) for number in range(count)],
-        )
-        twin[::3] = [one._replace(log_path=f"{SHARED_PREFIX}0.log") for one in twin[::3]]
-        for one in twin:
-            live = live.appended([one])
-        last = twin[-wanted:] if wanted else []
-        assert live.count_slices(wanted) == sum(one.is_shared for one in last)
+    @given(st.integers(0, 200), st.integers(0, 250), st.randoms(use_true_random=False))
+    def test_has_these_slices(self, count: int, wanted: int, random: Random) -> None:
+        live, twin = LiveSegments(NO_PIECES), list[SegmentEntry]()
+        for number in range(count):
+            one = slice_or_segment(number, random)
+            twin.append(one._replace(log_bytes=number, created_ms=random.randrange(1000)))
+            live = live.appended(twin[-1:])
+        found = [one for one in (twin[-wanted:] if wanted else []) if one.is_shared]
+
+        for _ in "once", "again":
+            assert live.slices(wanted) == Slices(
+                len(found),
+                sum(one.log_bytes for one in found),
+                min((one.created_ms for one in found), default=NEVER_MS),
+            )

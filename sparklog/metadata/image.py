@@ -248,10 +248,8 @@ def _counted(
     for path, count in Counter(added).items() if added else ():
         known = shared.get(path)
         shared = shared.set(path, SharedSegment(known.slice_count + count if known else count))
-    removed = [key.log_path for key in edit.remove if key.is_shared]
+    removed = [key.log_path for key in edit.remove if key.log_path in shared]
     for path, count in Counter(removed).items() if removed else ():
-        known = shared.get(path)
-        if known is not None:
-            left = known.slice_count - count
-            shared = shared.set(path, SharedSegment(left, None if left else stamp.timestamp_ms))
+        left = shared[path].slice_count - count
+        shared = shared.set(path, SharedSegment(left, None if left else stamp.timestamp_ms))
     return shared

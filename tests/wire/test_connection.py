@@ -1,9 +1,15 @@
-"""Connections: clients that do not authenticate, and those that take nothing."""
+"""Connections: clients that do not authenticate, those that take nothing, and those that leave."""
 
+import gc
+from collections.abc import Iterator
 from pathlib import Path
+from weakref import ref
+
+import pytest
 
 from sparklog.wire.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway, gateway, request
+from tests.wire.processes import until
 from tests.wire.test_sasl import secured_file
 
 
@@ -22,3 +28,20 @@ def test_one_that_is_read_no_further_is_not_slow(running: RunningGateway, client
         return connection._overdue(1e9)
 
     assert running.run(why()) == "connections.max.idle.ms"
+
+
+@pytest.fixture
+def _no_collector() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_no_collector")
+def test_one_that_was_closed_is_freed_without_the_collector(running: RunningGateway) -> None:
+    with Client(running.port) as client:
+        assert client.ask(request(ApiKey.API_VERSIONS, 0)).error_code == 0
+        [gone] = map(ref, running.server.gateway.connections)
+    until(lambda: gone() is None, most_s=30)
+
+    assert not running.server.gateway.connections

@@ -246,33 +246,23 @@ class TestMemoryOfRefusedBatches:
 
         self.refused(one, batch(2), by=OutOfOrderSequenceError)
 
+    @pytest.mark.parametrize(
+        "step",
+        [
+            "storage.local.LocalFiles.create",
+            "log_writer.SharedSegment.sync",
+            "storage.local.LocalFiles.put_new",
+        ],
+    )
     def test_for_which_there_is_no_space(
-        self, one: Appender, monkeypatch: pytest.MonkeyPatch
+        self, one: Appender, monkeypatch: pytest.MonkeyPatch, step: str
     ) -> None:
+        """The disk is full for its segment, for the segment's sync, or for the entry."""
+
         def full(*_: object, **__: object) -> None:
             raise StorageFullError("no space left")
 
-        monkeypatch.setattr("sparklog.storage.local.LocalFiles.create", full)
-
-        self.refused(one, batch(0), by=StorageFullError)
-
-    def test_for_whose_entry_there_is_no_space(
-        self, one: Appender, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def full(*_: object, **__: object) -> None:
-            raise StorageFullError("no space left")
-
-        monkeypatch.setattr("sparklog.storage.local.LocalFiles.put_new", full)
-
-        self.refused(one, batch(0), by=StorageFullError)
-
-    def test_that_cannot_be_made_durable(
-        self, one: Appender, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def full(*_: object, **__: object) -> None:
-            raise StorageFullError("no space left")
-
-        monkeypatch.setattr("sparklog.log_writer.SharedSegment.sync", full)
+        monkeypatch.setattr(f"sparklog.{step}", full)
 
         self.refused(one, batch(0), by=StorageFullError)
 

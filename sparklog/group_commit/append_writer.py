@@ -19,7 +19,6 @@ from functools import partial
 from typing import Final
 
 from sparklog.errors import FencedLeaderEpochError, LateWriterError, SparklogError
-from sparklog.garbage import without_frames
 from sparklog.group_commit.admission import Admission
 from sparklog.group_commit.append_slots import (
     Append,
@@ -114,9 +113,6 @@ class AppendWriter:
         if companions is not None:
             plans.append(partial(companions.plan, places=places))
         outcomes = log.commit_each(plans, list(ids), ready=shared.sync)
-        for error in outcomes:
-            if isinstance(error, SparklogError):
-                without_frames(error)  # they hold the requests of the commit, and so the error
         if companions is not None:
             companions.land(outcomes[-1])
         if topics:

@@ -8,16 +8,20 @@ edits of the plans before it, so the error is final only when they land.
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import dataclass
+from typing import TypeVar
 
 import orjson
 
-from sparklog.errors import CommitOutcomeUnknownError
+from sparklog.errors import CommitOutcomeUnknownError, SparklogError
+from sparklog.garbage import without_frames
 from sparklog.metadata.check import check
 from sparklog.metadata.codec import edit_of
 from sparklog.metadata.codec_types import texts
 from sparklog.metadata.edit import Done, Edit, Stamp
 from sparklog.metadata.entry import encode_appends, encode_edits
 from sparklog.metadata.image import Image
+
+T = TypeVar("T", bound=BaseException)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,7 @@ class Request:
             data, read = _written(edit)
             after = image.apply((read,), stamp)
         except Exception as error:  # noqa: BLE001 - it is raised in the thread that asked
-            self._planned = error
+            self._planned = _kept(error)
             if is_first:
                 self.fail(error)
             return None
@@ -130,7 +134,7 @@ class Request:
     def fail(self, error: BaseException) -> None:
         """Make an error the outcome, unless the request has one."""
         if not self.is_settled:
-            self._outcome = error
+            self._outcome = _kept(error)
             self.is_settled = True
 
     @property
@@ -141,10 +145,21 @@ class Request:
         return self._outcome
 
     def answer(self) -> Committed:
-        """Return or raise the outcome."""
-        if isinstance(self.outcome, BaseException):
-            raise self.outcome
-        return self.outcome
+        """Return the outcome, or raise it: an error of sparklog as a copy."""
+        outcome = self.outcome
+        if isinstance(outcome, SparklogError):
+            raise copy(outcome)  # the request does not hold the copy, whose frames hold the request
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+
+def _kept(error: T) -> T:
+    """Return an error for a request to keep: an error of sparklog without its frames.
+
+    They hold the request, and so the error. The error of a bug keeps them: they show where it is.
+    """
+    return without_frames(error) if isinstance(error, SparklogError) else error
 
 
 def _written(edit: Edit) -> tuple[bytes, Edit]:

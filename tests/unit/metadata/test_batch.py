@@ -1,15 +1,29 @@
 """What plans of one batch are told: a refusal that rests on a mate shares the mate's fate."""
 
+import gc
 from collections.abc import Iterator
+from weakref import ref
 
 import pytest
 
-from sparklog.errors import CommitOutcomeUnknownError, StorageError, TopicExistsError
+from sparklog.errors import (
+    CommitOutcomeUnknownError,
+    StorageError,
+    TopicExistsError,
+    UsageError,
+)
 from sparklog.metadata.batch import Batch, Committed, NotReadyError, Plan, Request
 from sparklog.metadata.edit import Done, Edit, Stamp, TopicEdit
 from sparklog.metadata.image import Image
 from tests.edits import segment
 from tests.metadata_language import description, new_log, of_topic, producing, topic_id
+
+
+@pytest.fixture
+def _no_collector() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def named_dup(number: int) -> Edit:
@@ -125,3 +139,18 @@ def test_plans_of_one_caller_share_an_entry() -> None:
     assert isinstance(failed, StorageError)
     assert nothing.edit is None
     assert first.image.version == last.image.version == log.image().version == 2
+
+
+@pytest.mark.usefixtures("_no_collector")
+def test_a_refused_plan_is_freed_with_its_error() -> None:
+    """Goal: A service that refuses a request keeps nothing of it. The collector does not run."""
+
+    def plan(image: Image) -> Edit:
+        raise UsageError(f"version {image.version}: no")
+
+    held, log = ref(plan), new_log()
+    with pytest.raises(UsageError, match="version 1: no"):
+        log.commit(plan)
+    del plan
+
+    assert held() is None

@@ -34,12 +34,17 @@ from sparklog.model import SegmentEntry, TopicDescription
 
 SLICES_MAX: Final = 32
 """A tail with more slices is due."""
-SLICES_MIN: Final = 16
+SLICES_MIN: Final = 12
 """If many tails have more slices, some of these are merged before they are due."""
+JOIN_SLICES_MAX: Final = 24
+"""None of these has more when it is due: until it is merged, it gets eight more at one a second."""
 MANY: Final = 32
 """If more tails than this have more than SLICES_MIN slices, they are merged in a shared segment."""
 JOIN_BYTES_MAX: Final = 128 * 1024
 """A tail with more bytes becomes a segment: a merged slice is copied again at the next merge."""
+JOIN_GROWTH: Final = 4
+"""A merged slice that is larger than this many times the slices behind it is not copied again. So
+a byte is copied a few times until it is in a segment, not with each merge of its partition."""
 ROUND_GROUPS: Final = 256
 """The most groups in one shared segment. Twice their bytes may be in memory: 64 MiB."""
 ROWS_MAX: Final = 256
@@ -124,7 +129,7 @@ class _Tail:
 
         The number depends on the partition, so that not all are merged in the same second.
         """
-        return SLICES_MAX - crc32(self.log.name.encode()) % (SLICES_MAX - SLICES_MIN)
+        return JOIN_SLICES_MAX - crc32(self.log.name.encode()) % (JOIN_SLICES_MAX - SLICES_MIN)
 
     def groups(self) -> list[Group]:
         """Return the groups that become segments."""
@@ -146,11 +151,22 @@ class _Tail:
         first = next((at for at in range(len(found), 0, -1) if not found[at - 1].is_shared), 0)
         least = max(self.log.cleaner_offset, self.log.log_start_offset)
         group = tuple(one for one in found[first:] if one.base_offset >= least)
-        is_whole = 2 * len(group) > self.slices.total
         is_small = sum(one.log_bytes for one in group) <= JOIN_BYTES_MAX
+        group = _without_large(group)
+        is_whole = 2 * len(group) > self.slices.total
         if is_whole and is_small and may_merge(group) and fit(group, MergeLimits.of(self.config)):
             return SliceGroup(self.topic, group)
         return None
+
+
+def _without_large(group: Group) -> Group:
+    """Leave out the first slices: each that is JOIN_GROWTH times as large as all behind it."""
+    left = sum(one.log_bytes for one in group)
+    for at, one in enumerate(group):
+        left -= one.log_bytes
+        if one.log_bytes <= JOIN_GROWTH * left:
+            return group[at:]
+    return ()
 
 
 def _tail_of(topic: TopicDescription, log: PartitionLog, now_ms: int) -> _Tail | None:

@@ -37,6 +37,8 @@ LOOK_S: Final = 1.0
 FOLD_PAUSE_MS: Final = 10_000
 """The pause between two folds of a housekeeper. A segment that comes and goes within the pause
 costs no row."""
+FOLD_SHARE: Final = 20
+"""The pause is at least so many times as long as the last fold: folds take a twentieth of a core."""
 SOON: Final = 8
 """A housekeeper does not wait for the end of the pause when so many times the limits of `fold` lie
 behind."""
@@ -128,12 +130,13 @@ def keep_house_now(log: MetadataLog) -> None:
 def keep_house_while(waits: Callable[[int, float], bool], log: MetadataLog) -> None:
     """Fold and clean in this thread, as long as `waits` returns True.
 
-    `waits` gets the newest known version, and the seconds to rest. A fold is due FOLD_PAUSE_MS
-    after the one before if FOLD_EVERY entries lie behind. An error of the storage is only logged.
+    `waits` gets the newest known version, and the seconds to rest. A fold is due if FOLD_EVERY
+    entries lie behind and the pause (FOLD_PAUSE_MS, FOLD_SHARE) is over. An error of the storage is
+    only logged.
     Raises MissingFileError, CorruptMetadataError and LogDirError as `MetadataLog.image`.
     """
     house, image = _House(), log.image()
-    begun_ms = log.clock.boot_ms()
+    due_ms = log.clock.boot_ms() + FOLD_PAUSE_MS
     while waits(image.version, LOOK_S):
         try:
             image = log.image()
@@ -143,10 +146,11 @@ def keep_house_while(waits: Callable[[int, float], bool], log: MetadataLog) -> N
             _logger.warning("the metadata log could not be read: %s", error)
             continue
         is_much = image.version - image.fold.cover >= FOLD_EVERY
-        is_time = log.clock.boot_ms() - begun_ms >= FOLD_PAUSE_MS
-        if (is_much and is_time) or is_overdue(image, log.bytes_behind, SOON):
-            begun_ms = log.clock.boot_ms()
+        begun_ms = log.clock.boot_ms()
+        if (is_much and begun_ms >= due_ms) or is_overdue(image, log.bytes_behind, SOON):
             _fold_and_clean(log, house)
+            took_ms = log.clock.boot_ms() - begun_ms
+            due_ms = begun_ms + max(FOLD_PAUSE_MS, FOLD_SHARE * took_ms)
 
 
 def _keep(log: MetadataLog, house: _House) -> None:

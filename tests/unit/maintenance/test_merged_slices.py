@@ -37,6 +37,7 @@ PARTITIONS = 3
 def few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail, "SLICES_MAX", MOST)
     monkeypatch.setattr(tail, "SLICES_MIN", LEAST)
+    monkeypatch.setattr(tail, "JOIN_SLICES_MAX", MOST)
     monkeypatch.setattr(tail, "MANY", 1)
 
 
@@ -118,6 +119,19 @@ def test_what_comes_behind_is_joined_with_it(logs: Logs) -> None:
     assert [logs.of_bytes(entry) for entry in logs.segments] == logs.segments
     assert len(logs.segments) == 6
     assert logs.records == before
+
+
+def test_a_slice_is_not_copied_again_before_enough_have_come_behind_it(logs: Logs) -> None:
+    logs.produce(8 * MOST).merge()
+    large = logs.segments
+    before = logs.produce(MOST).records
+    logs.merge()
+    assert [entry.record_count for entry in logs.segments] == [8 * MOST, MOST] * 6
+    assert set(large) < set(logs.segments)
+    assert logs.records == before
+
+    logs.produce(2 * MOST).merge()
+    assert [entry.record_count for entry in logs.segments] == [11 * MOST] * 6
 
 
 def test_not_all_are_merged_in_the_same_second(logs: Logs) -> None:

@@ -22,6 +22,7 @@ from sparklog.metadata.housekeeping import (
     keep_house_now,
     keep_house_while,
 )
+from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
 from sparklog.storage.local import LocalFiles
 from tests.metadata_logs import TOPIC_ID, World, appended, read, segment
@@ -194,23 +195,31 @@ class TestBesideAHousekeeper:
             assert k._houses[world.log].thread is None
             world.clock.advance(1)
 
+    @pytest.mark.parametrize(("fold_ms", "pause_ms"), [(0, 10_000), (400, 10_000), (1_000, 20_000)])
     def test_a_housekeeper_folds_now_and_then(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
+        self, world: World, monkeypatch: pytest.MonkeyPatch, fold_ms: int, pause_ms: int
     ) -> None:
+        """A fold that takes long is followed by a longer pause."""
         monkeypatch.setattr(k, "FOLD_EVERY", 5)
         folded_ms: dict[int, int] = {-1: world.clock.boot_ms()}
 
+        def slow(log: MetadataLog) -> Image | None:
+            folded = f.fold(log)
+            folded_ms[log.image().fold.cover] = world.clock.boot_ms()
+            world.clock.advance(fold_ms)
+            return folded
+
         def waits(version: int, seconds: float) -> bool:
-            folded_ms.setdefault(world.fresh().image().fold.cover, world.clock.boot_ms())
             world.produce(2)
             world.clock.advance(round(1000 * seconds))
             return len(folded_ms) < 4
 
+        monkeypatch.setattr(k, "fold", slow)
         keep_house_while(waits, world.log)
 
-        pauses = [second - first for first, second in pairwise(folded_ms.values())]
-        assert len(pauses) == 3
-        assert all(k.FOLD_PAUSE_MS <= one < k.FOLD_PAUSE_MS + 5000 for one in pauses)
+        _, *pauses = [second - first for first, second in pairwise(folded_ms.values())]
+        assert len(pauses) == 2
+        assert all(pause_ms <= one < pause_ms + 5000 for one in pauses)
 
     def test_a_small_growth_is_left(self, world: World) -> None:
         looks = iter(range(5))

@@ -38,7 +38,7 @@ FOLD_PAUSE_MS: Final = 10_000
 """The pause between two folds of a housekeeper. A segment that comes and goes within the pause
 costs no row."""
 FOLD_SHARE: Final = 20
-"""The pause is at least so many times as long as the last fold: folds take a twentieth of a core."""
+"""The pause is at least so many times as long as the last fold: folds take 5 % of a core."""
 SOON: Final = 8
 """A housekeeper does not wait for the end of the pause when so many times the limits of `fold` lie
 behind."""

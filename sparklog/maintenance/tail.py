@@ -8,8 +8,9 @@ one of these is true:
     a slice is older than sparklog.shared.segment.max.age.ms
                                                    as in `merge_segments`
 
-If many tails have more than SLICES_MIN slices, each small and young tail becomes one slice, in a
-shared segment for all of them (`merged_slices`). They are not all merged in the same second.
+If many tails have more than SLICES_MIN slices, the slices of each small and young tail become one
+slice, without its large first ones, in a shared segment for all tails (`merged_slices`). They are
+not all merged in the same second.
 
 The job `merge_segments` does the same for whole logs, and joins the resulting segments again.
 Segments that were merged here are joined here, too, but only many at a time (GROWTH).
@@ -37,14 +38,15 @@ SLICES_MAX: Final = 32
 SLICES_MIN: Final = 12
 """If many tails have more slices, some of these are merged before they are due."""
 JOIN_SLICES_MAX: Final = 24
-"""None of these has more when it is due: until it is merged, it gets eight more at one a second."""
+"""The highest of the partitions' bounds (`slices_max`). A tail with more slices waits some five
+seconds for the next run, and may get a slice a second meanwhile."""
 MANY: Final = 32
 """If more tails than this have more than SLICES_MIN slices, they are merged in a shared segment."""
 JOIN_BYTES_MAX: Final = 128 * 1024
-"""A tail with more bytes becomes a segment: a merged slice is copied again at the next merge."""
+"""A tail with more bytes becomes a segment."""
 JOIN_GROWTH: Final = 4
-"""A merged slice that is larger than this many times the slices behind it is not copied again. So
-a byte is copied a few times until it is in a segment, not with each merge of its partition."""
+"""A first slice with more than this many times the bytes of all behind it is not merged with them.
+So a byte is copied some five times until it is in a segment, not with each merge of its tail."""
 ROUND_GROUPS: Final = 256
 """The most groups in one shared segment. Twice their bytes may be in memory: 64 MiB."""
 ROWS_MAX: Final = 256
@@ -142,10 +144,11 @@ class _Tail:
         )
 
     def join(self) -> SliceGroup | None:
-        """Return the slices behind the last segment, if they may become one slice.
+        """Return the slices behind the last segment, without large ones, if they may become one.
 
-        Returns None if they are not most of the tail's slices, if they are too large for a slice or
-        for a segment, and if their rows lack figures (`may_merge`).
+        Returns None if all behind the segment are too large for a slice, if the others are not most
+        of the tail's slices or too large for a segment, and if their rows lack figures
+        (`may_merge`).
         """
         found = self.last
         first = next((at for at in range(len(found), 0, -1) if not found[at - 1].is_shared), 0)
@@ -160,7 +163,7 @@ class _Tail:
 
 
 def _without_large(group: Group) -> Group:
-    """Leave out the first slices: each that is JOIN_GROWTH times as large as all behind it."""
+    """Leave out the first slices that have more than JOIN_GROWTH times the bytes of all behind."""
     left = sum(one.log_bytes for one in group)
     for at, one in enumerate(group):
         left -= one.log_bytes

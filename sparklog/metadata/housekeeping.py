@@ -37,8 +37,11 @@ LOOK_S: Final = 1.0
 FOLD_PAUSE_MS: Final = 10_000
 """The pause between two folds of a housekeeper. A segment that comes and goes within the pause
 costs no row."""
-FOLD_SHARE: Final = 20
-"""The pause is at least so many times as long as the last fold: folds take 5 % of a core."""
+FOLD_TIMES: Final = 20
+"""From its begin to the next one a fold has at least so many times its own time: folds and cleaning
+take 5 % of a core."""
+FOLD_PAUSE_MAX_MS: Final = 60_000
+"""The longest pause: with a longer one the service would believe that its housekeeper is dead."""
 SOON: Final = 8
 """A housekeeper does not wait for the end of the pause when so many times the limits of `fold` lie
 behind."""
@@ -131,8 +134,7 @@ def keep_house_while(waits: Callable[[int, float], bool], log: MetadataLog) -> N
     """Fold and clean in this thread, as long as `waits` returns True.
 
     `waits` gets the newest known version, and the seconds to rest. A fold is due if FOLD_EVERY
-    entries lie behind and the pause (FOLD_PAUSE_MS, FOLD_SHARE) is over. An error of the storage is
-    only logged.
+    entries lie behind and the pause is over (`_pause_ms`). An error of the storage is only logged.
     Raises MissingFileError, CorruptMetadataError and LogDirError as `MetadataLog.image`.
     """
     house, image = _House(), log.image()
@@ -150,7 +152,12 @@ def keep_house_while(waits: Callable[[int, float], bool], log: MetadataLog) -> N
         if (is_much and begun_ms >= due_ms) or is_overdue(image, log.bytes_behind, SOON):
             _fold_and_clean(log, house)
             took_ms = log.clock.boot_ms() - begun_ms
-            due_ms = begun_ms + max(FOLD_PAUSE_MS, FOLD_SHARE * took_ms)
+            due_ms = begun_ms + _pause_ms(took_ms if house.failed_ms is None else 0)
+
+
+def _pause_ms(took_ms: int) -> int:
+    """Return the time between the begins of two folds, if the first takes `took_ms`."""
+    return min(max(FOLD_PAUSE_MS, FOLD_TIMES * took_ms), FOLD_PAUSE_MAX_MS)
 
 
 def _keep(log: MetadataLog, house: _House) -> None:

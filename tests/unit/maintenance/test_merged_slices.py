@@ -134,6 +134,27 @@ def test_a_slice_is_not_copied_again_before_enough_have_come_behind_it(logs: Log
     assert [entry.record_count for entry in logs.segments] == [11 * MOST] * 6
 
 
+def test_several_large_slices_stay(logs: Logs) -> None:
+    logs.produce(40 * MOST).merge()
+    logs.produce(5 * MOST).merge()
+    large = logs.segments
+    before = logs.produce(MOST).records
+    logs.merge()
+    assert [entry.record_count for entry in logs.segments] == [40 * MOST, 5 * MOST, MOST] * 6
+    assert set(large) < set(logs.segments)
+    assert logs.records == before
+
+
+def test_large_slices_that_stay_count_for_a_segment(
+    logs: Logs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs.produce(8 * MOST).merge()
+    most_bytes = max(entry.log_bytes for entry in logs.segments)
+    monkeypatch.setattr(tail, "JOIN_BYTES_MAX", most_bytes)
+    logs.produce(MOST).merge()
+    assert not any(entry.is_shared for entry in logs.segments)
+
+
 def test_not_all_are_merged_in_the_same_second(logs: Logs) -> None:
     logs.produce(LEAST)
     merged = [

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -195,31 +196,54 @@ class TestBesideAHousekeeper:
             assert k._houses[world.log].thread is None
             world.clock.advance(1)
 
-    @pytest.mark.parametrize(("fold_ms", "pause_ms"), [(0, 10_000), (400, 10_000), (1_000, 20_000)])
+    @pytest.mark.parametrize(
+        ("fold_ms", "pause_ms"), [(0, 10_000), (400, 10_000), (1_000, 20_000), (10_000, 60_000)]
+    )
     def test_a_housekeeper_folds_now_and_then(
         self, world: World, monkeypatch: pytest.MonkeyPatch, fold_ms: int, pause_ms: int
     ) -> None:
         """A fold that takes long is followed by a longer pause."""
-        monkeypatch.setattr(k, "FOLD_EVERY", 5)
-        folded_ms: dict[int, int] = {-1: world.clock.boot_ms()}
 
-        def slow(log: MetadataLog) -> Image | None:
-            folded = f.fold(log)
-            folded_ms[log.image().fold.cover] = world.clock.boot_ms()
+        def fold(log: MetadataLog) -> Image | None:
             world.clock.advance(fold_ms)
-            return folded
+            return f.fold(log)
+
+        first, *pauses = self.pauses(world, monkeypatch, fold)
+        assert k.FOLD_PAUSE_MS <= first < k.FOLD_PAUSE_MS + 5000
+        assert all(pause_ms <= one < pause_ms + 5000 for one in pauses)
+
+    def test_one_that_fails_is_tried_again_after_a_short_pause(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fold(log: MetadataLog) -> Image | None:
+            world.clock.advance(5_000)
+            raise StorageError("the network is down")
+
+        pauses = self.pauses(world, monkeypatch, fold)
+        assert all(k.FOLD_PAUSE_MS <= one < k.FOLD_PAUSE_MS + 5000 for one in pauses)
+
+    def pauses(
+        self,
+        world: World,
+        monkeypatch: pytest.MonkeyPatch,
+        fold: Callable[[MetadataLog], Image | None],
+    ) -> list[int]:
+        """The times between the begins of a housekeeper's first folds, and before the first."""
+        monkeypatch.setattr(k, "FOLD_EVERY", 5)
+        begun_ms = [world.clock.boot_ms()]
+
+        def counted(log: MetadataLog) -> Image | None:
+            begun_ms.append(world.clock.boot_ms())
+            return fold(log)
 
         def waits(version: int, seconds: float) -> bool:
             world.produce(2)
             world.clock.advance(round(1000 * seconds))
-            return len(folded_ms) < 4
+            return len(begun_ms) < 4
 
-        monkeypatch.setattr(k, "fold", slow)
+        monkeypatch.setattr(k, "fold", counted)
         keep_house_while(waits, world.log)
-
-        _, *pauses = [second - first for first, second in pairwise(folded_ms.values())]
-        assert len(pauses) == 2
-        assert all(pause_ms <= one < pause_ms + 5000 for one in pauses)
+        return [second - first for first, second in pairwise(begun_ms)]
 
     def test_a_small_growth_is_left(self, world: World) -> None:
         looks = iter(range(5))

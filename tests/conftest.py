@@ -1,6 +1,8 @@
 """What every test shares: how Hypothesis draws, and where a warning may come from."""
 
+import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,3 +47,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def log_dir(tmp_path: Path) -> str:
     """A log dir with the topic t of 4 partitions."""
     return new_topic(tmp_path / "log", config=FOREVER)
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """Python's collector does not run: an object in a cycle is not freed."""
+    gc.disable()
+    yield
+    gc.enable()

@@ -18,7 +18,7 @@ Segments that were merged here are joined here, too, but only many at a time (GR
 
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import accumulate, dropwhile, groupby
+from itertools import groupby
 from typing import Final
 from zlib import crc32
 
@@ -164,13 +164,9 @@ class _Tail:
 
 def _without_large(group: Group) -> Group:
     """Leave out the first slices that have more than JOIN_GROWTH times the bytes of all behind."""
-    whole = sum(one.log_bytes for one in group)
-    ends = accumulate(one.log_bytes for one in group)
-    left = dropwhile(
-        lambda pair: pair[0].log_bytes > JOIN_GROWTH * (whole - pair[1]),
-        zip(group, ends, strict=True),
-    )
-    return tuple(one for one, _ in left)
+    while group and group[0].log_bytes > JOIN_GROWTH * sum(one.log_bytes for one in group[1:]):
+        group = group[1:]
+    return group
 
 
 def _tail_of(topic: TopicDescription, log: PartitionLog, now_ms: int) -> _Tail | None:

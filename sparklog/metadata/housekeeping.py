@@ -38,8 +38,8 @@ FOLD_PAUSE_MS: Final = 10_000
 """The pause between two folds of a housekeeper. A segment that comes and goes within the pause
 costs no row."""
 FOLD_TIMES: Final = 20
-"""From its begin to the next one a fold has at least so many times its own time: folds and cleaning
-take 5 % of a core."""
+"""From its begin to the next one a fold has so many times its own time. So folds and cleaning take
+5 % of a core at most, unless one takes three seconds, or more lies behind than may wait (SOON)."""
 FOLD_PAUSE_MAX_MS: Final = 60_000
 """The longest pause: with a longer one the service would believe that its housekeeper is dead."""
 SOON: Final = 8

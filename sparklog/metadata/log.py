@@ -167,10 +167,11 @@ class MetadataLog(FollowedLog):
         `patient` is for jobs, which may plan for long: up to PATIENT_TRIES times they plan without
         the turn, and let other commits go first. They take it once a try took QUICK_MS at most.
 
-        Raises the errors of `plan` and `check`; LogDirError for a store that ignores the condition
-        of a put (each MetadataLog probes its store once); CommitConflictError if other commits
-        landed first for two minutes; StorageError if the entry could not be put;
-        CommitOutcomeUnknownError if it may have landed and the slot cannot be read.
+        Raises the errors of `plan` and `check`, those of sparklog as copies without the plan's
+        frames; LogDirError for a store that ignores the condition of a put (each MetadataLog probes
+        its store once); CommitConflictError if other commits landed first for two minutes;
+        StorageError if the entry could not be put; CommitOutcomeUnknownError if it may have landed
+        and the slot cannot be read.
         """
         request = Request(plan, topics, is_patient=patient)
         self._commit([request])

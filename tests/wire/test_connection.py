@@ -1,7 +1,5 @@
 """Connections: clients that do not authenticate, those that take nothing, and those that leave."""
 
-import gc
-from collections.abc import Iterator
 from pathlib import Path
 from weakref import ref
 
@@ -30,14 +28,7 @@ def test_one_that_is_read_no_further_is_not_slow(running: RunningGateway, client
     assert running.run(why()) == "connections.max.idle.ms"
 
 
-@pytest.fixture
-def _no_collector() -> Iterator[None]:
-    gc.disable()
-    yield
-    gc.enable()
-
-
-@pytest.mark.usefixtures("_no_collector")
+@pytest.mark.usefixtures("no_collector")
 def test_one_that_was_closed_is_freed_without_the_collector(running: RunningGateway) -> None:
     with Client(running.port) as client:
         assert client.ask(request(ApiKey.API_VERSIONS, 0)).error_code == 0

@@ -1,10 +1,8 @@
 """A producer's batch lands once, whichever instance takes its retries, and in its order."""
 
 import errno
-import gc
 import os
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -222,14 +220,9 @@ class TestRaces:
         assert one.append(*to(0, batch(2)), ("t", 1, client_batch("a"))) == [CommitConflictError, 0]
 
 
+@pytest.mark.usefixtures("no_collector")
 class TestMemoryOfRefusedBatches:
     """Goal: a refused batch is freed with its answer. Method: Python's collector does not run."""
-
-    @pytest.fixture(autouse=True)
-    def _no_collector(self) -> Iterator[None]:
-        gc.disable()
-        yield
-        gc.enable()
 
     def refused(self, one: Appender, refused: bytes, *, by: type[SparklogError]) -> None:
         """Have a batch refused, and look for others who hold it."""

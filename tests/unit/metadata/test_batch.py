@@ -1,6 +1,5 @@
 """What plans of one batch are told: a refusal that rests on a mate shares the mate's fate."""
 
-import gc
 from collections.abc import Iterator
 from weakref import ref
 
@@ -17,13 +16,6 @@ from sparklog.metadata.edit import Done, Edit, Stamp, TopicEdit
 from sparklog.metadata.image import Image
 from tests.edits import segment
 from tests.metadata_language import description, new_log, of_topic, producing, topic_id
-
-
-@pytest.fixture
-def _no_collector() -> Iterator[None]:
-    gc.disable()
-    yield
-    gc.enable()
 
 
 def named_dup(number: int) -> Edit:
@@ -141,7 +133,7 @@ def test_plans_of_one_caller_share_an_entry() -> None:
     assert first.image.version == last.image.version == log.image().version == 2
 
 
-@pytest.mark.usefixtures("_no_collector")
+@pytest.mark.usefixtures("no_collector")
 def test_a_refused_plan_is_freed_with_its_error() -> None:
     """Goal: A service that refuses a request keeps nothing of it. The collector does not run."""
 

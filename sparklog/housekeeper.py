@@ -6,7 +6,9 @@ request waits for has a process of its own.
     service        calls `look` every LOOK_S. It starts the process when the metadata log has grown,
                    and again if the process fails
     housekeeper    works until its standard input ends, because the service has closed it or has
-                   died, or until the log has not grown for IDLE_MS
+                   died, or until the log has not grown for IDLE_MS. It writes a byte to its
+                   standard output after each round of its work: the service sees how far it is
+                   behind
 
 A kill at any time loses nothing: all work of a housekeeper is made visible by commits.
 """
@@ -19,7 +21,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import IO, Final, cast
 
 from sparklog.clock import Clock, SystemClock
 from sparklog.errors import SparklogError
@@ -40,6 +42,8 @@ RESTART_MAX_MS: Final = 5 * 60_000
 IDLE_MS: Final = 15 * 60_000
 """The process ends when the log has not grown for so long. Slices are merged after ten minutes at
 the latest, by the default of `sparklog.shared.segment.max.age.ms`."""
+TOLD_BYTES: Final = 64 * 1024
+"""The most bytes that a pipe keeps, by Linux's default."""
 GIVE_BACK_MS: Final = 60_000
 """How often the process gives the memory back that it does not use."""
 CLOSE_S: Final = 10.0
@@ -63,6 +67,7 @@ class Housekeeper:
         self._process: subprocess.Popen[bytes] | None = None
         self._version: int | None = None
         self._grown_ms: int | None = None
+        self._round_ms: int | None = None
         self._started_ms = self._not_before_ms = clock.boot_ms()
         self._pause_ms = RESTART_MS
 
@@ -71,12 +76,21 @@ class Housekeeper:
         """The id of the process; None if none runs."""
         return None if self._process is None else self._process.pid
 
+    @property
+    def lag_ms(self) -> int:
+        """How long ago the last round ended, or the process started before its first round.
+
+        0 if there is no work for a process. `look` notes the rounds.
+        """
+        return 0 if self._round_ms is None else self._clock.boot_ms() - self._round_ms
+
     def look(self, version: int | None) -> None:
         """Start the process if there is work for it.
 
         `version` is the newest known version of the log; None if none is known.
         """
         if self._process is not None:
+            self._note_rounds(self._process)
             if self._process.poll() is None:
                 self._version = self._version if version is None else version
                 return
@@ -94,6 +108,11 @@ class Housekeeper:
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
+
+    def _note_rounds(self, process: "subprocess.Popen[bytes]") -> None:
+        with suppress(BlockingIOError):  # no round has ended since the last look
+            if os.read(_output_of(process), TOLD_BYTES):
+                self._round_ms = self._clock.boot_ms()
 
     def _is_due(self, version: int) -> bool:
         """Whether the log has grown enough: by GROWTH entries, or by fewer for SMALL_GROWTH_MS.
@@ -120,7 +139,7 @@ class Housekeeper:
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
                 env=ENVIRON | os.environ,
                 process_group=0,
             )
@@ -128,6 +147,9 @@ class Housekeeper:
             log.warning("the housekeeper could not be started: %s", error)
             self._try_again()
             return
+        os.set_blocking(_output_of(self._process), False)
+        if self._round_ms is None:
+            self._round_ms = self._started_ms
         with suppress(OSError):  # a sandbox forbids it: the process works all the same
             nice = os.getpriority(os.PRIO_PROCESS, 0) + NICE
             os.setpriority(os.PRIO_PROCESS, self._process.pid, nice)
@@ -138,6 +160,8 @@ class Housekeeper:
         if process.returncode:
             log.warning("the housekeeper ended with code %d", process.returncode)
             self._try_again()
+        else:
+            self._round_ms = None
 
     def _try_again(self) -> None:
         now_ms = self._clock.boot_ms()
@@ -146,6 +170,11 @@ class Housekeeper:
         self._not_before_ms = now_ms + self._pause_ms
         self._pause_ms = min(2 * self._pause_ms, RESTART_MAX_MS)
         self._version = -GROWTH  # so that any version is due
+
+
+def _output_of(process: "subprocess.Popen[bytes]") -> int:
+    """Return the file descriptor of a pipe from a process."""
+    return cast("IO[bytes]", process.stdout).fileno()
 
 
 def work_for(log_level: str, work: "Callable[[Service], None]") -> None:
@@ -157,7 +186,7 @@ def work_for(log_level: str, work: "Callable[[Service], None]") -> None:
     set_up_logs(log_level)
     collect_as_a_service()
     try:
-        work(Service(SystemClock(), sys.stdin.fileno()))
+        work(Service(SystemClock(), sys.stdin.fileno(), sys.stdout.fileno()))
     except SparklogError as error:
         log.error("the housekeeper cannot go on: %s", error)
         sys.exit(1)
@@ -167,14 +196,21 @@ def work_for(log_level: str, work: "Callable[[Service], None]") -> None:
 
 
 class Service:
-    """The housekeeper's side: the service at the other end of standard input."""
+    """The housekeeper's side: the service at the other end of standard input and output."""
 
-    def __init__(self, clock: Clock, standard_input: int) -> None:
-        """`standard_input` is a file descriptor. Nobody ever writes to its other end."""
+    def __init__(self, clock: Clock, standard_input: int, standard_output: int) -> None:
+        """Both are file descriptors. Nobody ever writes to the other end of `standard_input`."""
         self._clock = clock
         self._input = standard_input
+        self._output = standard_output
+        os.set_blocking(standard_output, False)
         self._version = -1
         self._grown_ms = self._gave_back_ms = clock.boot_ms()
+
+    def ended_round(self) -> None:
+        """Tell the service that a round of the work has ended."""
+        with suppress(BlockingIOError, BrokenPipeError):  # it stands still, or has died
+            os.write(self._output, b".")
 
     def waits(self, version: int, seconds: float) -> bool:
         """Rest; return whether the process is still wanted then.

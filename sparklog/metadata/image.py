@@ -194,18 +194,23 @@ def _ended(known: tuple[LogVersion, ...], edit: Edit, stamp: Stamp) -> tuple[Log
 
 
 def _topics_after(image: Image, edit: Edit, stamp: Stamp) -> Map[str, TopicImage]:
-    topics = image.topics
+    topics = image.topics.mutate()
     for topic_id, of_topic in edit.topics.items():
-        known = topics.get(topic_id)
-        if known is None:
-            if of_topic.description is None:
-                raise UsageError(f"an edit of a topic that does not exist: {topic_id}")
-            known = TopicImage(of_topic.description, stamp.version)
-        topics = topics.set(topic_id, known.apply(of_topic, stamp))
+        topics[topic_id] = _topic_after(topics.get(topic_id), topic_id, of_topic, stamp)
     for topic_id in edit.forget_topics:
-        if topic_id in topics:
-            topics = topics.delete(topic_id)
-    return topics
+        topics.pop(topic_id, None)
+    return topics.finish()
+
+
+def _topic_after(
+    known: TopicImage | None, topic_id: str, edit: TopicEdit, stamp: Stamp
+) -> TopicImage:
+    """Return a topic after an edit of it; None is a topic that the edit makes."""
+    if known is None:
+        if edit.description is None:
+            raise UsageError(f"an edit of a topic that does not exist: {topic_id}")
+        known = TopicImage(edit.description, stamp.version)
+    return known.apply(edit, stamp)
 
 
 def _without_folded(topics: Map[str, TopicImage], cover: int) -> Map[str, TopicImage]:
@@ -232,24 +237,19 @@ def _updated(known: Map[K, V], changes: Mapping[K, V | None]) -> Map[K, V]:
 def _shared_after(
     shared: Map[str, SharedSegment], edit: Edit, stamp: Stamp
 ) -> Map[str, SharedSegment]:
-    """Return the counts of slices after an edit."""
-    for of_topic in edit.topics.values():
-        shared = _counted(shared, of_topic, stamp)
+    """Return the counts of slices after an edit: of all its topics at once, added ones first."""
+    topics = edit.topics.values()
+    added = Counter([one.log_path for of in topics for one in of.segments if one.is_shared])
+    for path, count in added.items():
+        known = shared.get(path)
+        shared = shared.set(path, SharedSegment(known.slice_count + count if known else count))
+    removed = Counter(
+        [key.log_path for of in topics for key in of.remove if key.log_path in shared]
+    )
+    for path, count in removed.items():
+        left = shared[path].slice_count - count
+        shared = shared.set(path, SharedSegment(left, None if left else stamp.timestamp_ms))
     for path in edit.forget_shared:
         if path in shared:
             shared = shared.delete(path)
-    return shared
-
-
-def _counted(
-    shared: Map[str, SharedSegment], edit: TopicEdit, stamp: Stamp
-) -> Map[str, SharedSegment]:
-    added = [entry.log_path for entry in edit.segments if entry.is_shared]
-    for path, count in Counter(added).items() if added else ():
-        known = shared.get(path)
-        shared = shared.set(path, SharedSegment(known.slice_count + count if known else count))
-    removed = [key.log_path for key in edit.remove if key.log_path in shared]
-    for path, count in Counter(removed).items() if removed else ():
-        left = shared[path].slice_count - count
-        shared = shared.set(path, SharedSegment(left, None if left else stamp.timestamp_ms))
     return shared

@@ -2,8 +2,9 @@
 
 A request begins when all earlier ones are answered, as in a broker. Produce requests after produce
 requests begin at once, so that pipelined ones share an entry. If a client does not read its
-answers, its requests do not begin. If more of them wait than may, or if they wait for room for
-their records, the gateway reads nothing from the client until that changes.
+answers, its requests do not begin; nor do they for the throttle time of an answer (KIP-219). If
+more of them wait than may, or if they wait for room for their records, the gateway reads nothing
+from the client until that changes.
 
 Before a client is authenticated it may only ask for versions and authenticate. The gateway closes
 the connection of a client that is idle or slow (`close_overdue`).
@@ -97,6 +98,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_reading = True
         self._is_closing = False
         self._room: asyncio.Future[None] | None = None
+        self._muted: asyncio.TimerHandle | None = None
         self._transport: Any = None
         self._sender: Sender
 
@@ -154,6 +156,7 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting.clear()
         self._end_fetch()
         self._slots.clear()
+        self._unmute()
         self._sender.close()
         self._gateway.limits.forget(self._read_again)  # first: freed bytes would have it called
         self._hold(-self._held_bytes)
@@ -194,7 +197,7 @@ class Connection(asyncio.BufferedProtocol):
         self._close_when_answered()
 
     def _may_begin(self, frame: memoryview) -> bool:
-        if self._sender.is_paused or self._waits_for_room(frame):
+        if self._muted is not None or self._sender.is_paused or self._waits_for_room(frame):
             return False
         return not self._slots or (
             _is_produce(frame) and self._slots[-1].header.api_key == ApiKey.PRODUCE
@@ -208,6 +211,21 @@ class Connection(asyncio.BufferedProtocol):
             self._room = asyncio.ensure_future(self._gateway.appends.room())
             self._room.add_done_callback(self._has_room)
         return True
+
+    def _mute(self, throttle_ms: int) -> None:
+        """Begin no request for so long."""
+        self._unmute()
+        self._gateway.metrics.throttle_ms += throttle_ms
+        self._muted = self._loop.call_later(throttle_ms / 1000, self._speak_again)
+
+    def _unmute(self) -> None:
+        if self._muted is not None:
+            self._muted.cancel()
+            self._muted = None
+
+    def _speak_again(self) -> None:
+        self._muted = None
+        self._go_on()
 
     def _has_room(self, _: "asyncio.Future[None]") -> None:
         self._room = None
@@ -274,6 +292,9 @@ class Connection(asyncio.BufferedProtocol):
         metrics.answered(slot.header.api_key, now - slot.began)
         if slot.header.api_key == ApiKey.SASL_AUTHENTICATE:
             self._allow_large_frames()
+        if self.session.throttle_ms:
+            self._mute(self.session.throttle_ms)
+            self.session.throttle_ms = 0
         if reply is None:
             return []
         metrics.out_bytes += sum(map(len, reply))

@@ -36,6 +36,7 @@ from sparklog.wire.producer_ids import ProducerIds
 from sparklog.wire.sending import Sent
 from sparklog.wire.settings import Settings
 from sparklog.wire.standstill import Standstill
+from sparklog.wire.throttle import Throttle
 from sparklog.wire.topic_bytes import TopicBytes
 from sparklog.wire.transaction_ends import TransactionEnds
 from sparklog.wire.watch import Watch
@@ -78,6 +79,7 @@ class Gateway:
         self.instances = Instances(instance_of(own))
         command = [HOUSEKEEPER, settings.log_dir, str(own.node_id), settings.log_level]
         self.housekeeper = Housekeeper(command, clock)
+        self.throttle = Throttle()
         self.transaction_ends = TransactionEnds(self)
         self.standstill = Standstill(clock)
         self.topic_bytes = TopicBytes()
@@ -249,6 +251,7 @@ class Gateway:
     def keep_house(self) -> None:
         """See to the housekeeper."""
         self.housekeeper.look(self.catalog.last_version)
+        self.throttle.note(self.housekeeper.lag_ms)
 
     def let_go(self) -> None:
         """Close the files that requests have opened; later requests open them again."""

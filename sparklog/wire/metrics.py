@@ -34,6 +34,8 @@ class Metrics:
         self._closed: Tally[str] = Tally()
         self.in_bytes = 0
         self.out_bytes = 0
+        self.throttle_ms = 0
+        """The throttle times of all produce requests."""
         self.registry.register(self)
 
     def answered(self, api_key: ApiKey, seconds: float) -> None:
@@ -57,6 +59,16 @@ class Metrics:
         )
         yield GaugeMetricFamily(
             "sparklog_gateway_instances", "Instances alive", len(gateway.instances.alive)
+        )
+        yield GaugeMetricFamily(
+            "sparklog_gateway_housekeeper_lag_seconds",
+            "Since the housekeeper's last round over all topics; 0 while none is needed",
+            gateway.housekeeper.lag_ms / 1000,
+        )
+        yield CounterMetricFamily(
+            "sparklog_gateway_throttle_seconds",
+            "Throttle times of produce requests",
+            self.throttle_ms / 1000,
         )
         yield from committed(gateway.appends.counts)
         yield from self._requests()

@@ -23,6 +23,7 @@ class Session:
         "peer",
         "principal",
         "produced",
+        "throttle_ms",
     )
 
     def __init__(self, listener: Listener, *, is_known: bool = True) -> None:
@@ -32,6 +33,8 @@ class Session:
         """The address, HOST:PORT."""
         self.produced: asyncio.Future[Any] | None = None
         """A produce request that still looks up its topics; later ones wait for it."""
+        self.throttle_ms = 0
+        """The throttle time in the next answer: after it no request begins for so long."""
         self.commit_form: CommitForm | None = None
         """The form of its last commit of offsets; None if there is none."""
         self.exchange: Exchange | None = None

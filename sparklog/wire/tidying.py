@@ -49,9 +49,12 @@ log: Final = logging.getLogger("sparklog.gateway")
 class Tidying:
     """Merges and compacts for one gateway."""
 
-    def __init__(self, catalog: Catalog, node_id: int) -> None:
-        """`node_id` is the id of the gateway."""
+    def __init__(
+        self, catalog: Catalog, node_id: int, ended_round: Callable[[], None] = lambda: None
+    ) -> None:
+        """`node_id` is the id of the gateway; `ended_round` is called after each run for topics."""
         self._catalog = catalog
+        self._ended_round = ended_round
         self._instances = Instances(Instance(node_id, "", 0))
         self._looks = 0
         self._first = catalog.log.image().fold.cover
@@ -152,7 +155,9 @@ class Tidying:
         """Merge the tails of all topics that the gateway leads, without __consumer_offsets."""
         led = [one for one in image.names.values() if self._merges(one)]
         context = JobContext(self._catalog, LocalFleet())
-        return self._merged(merge_tails(context, image, led))
+        count = self._merged(merge_tails(context, image, led))
+        self._ended_round()
+        return count
 
     def _merge_groups(self, image: Image) -> int:
         """Merge the tails of __consumer_offsets if the gateway leads it."""
@@ -200,7 +205,7 @@ def _no_fold(_: MetadataLog) -> None:
 def keep(log_dir: str, node_id: int, service: Service) -> None:
     """Keep house for a gateway, as long as it wants it. Raises as `keep_house_while`."""
     catalog = Catalog(open_files(log_dir), after_commit=_no_fold)
-    tidying = Tidying(catalog, node_id)
+    tidying = Tidying(catalog, node_id, service.ended_round)
     try:
         tidying.start()
         keep_house_while(service.waits, catalog.log)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.wire.settings import Settings
+from tests.wire.gateways import RunningGateway
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "gateway.md").read_text()
@@ -27,6 +28,13 @@ def test_a_setting_is_documented(name: str) -> None:
     expected = Settings.model_fields[name].default
     if isinstance(expected, int):
         assert default == str(expected).lower()
+
+
+def test_exactly_the_metrics_that_there_are_are_documented(running: RunningGateway) -> None:
+    lines = running.server.gateway.metrics.text().decode().splitlines()
+    kinds = [line.split()[2:] for line in lines if line.startswith("# TYPE ")]
+    documented = re.findall(r"^\| `(sparklog_\w+)` \|", TEXT, re.MULTILINE)
+    assert sorted(documented) == sorted(name for name, _ in kinds if not name.endswith("_created"))
 
 
 @pytest.mark.parametrize("text", [UNIT, STAGE])

@@ -21,17 +21,21 @@ from sparklog.housekeeper import (
     RESTART_MAX_MS,
     RESTART_MS,
     SMALL_GROWTH_MS,
+    TOLD_BYTES,
     Housekeeper,
     Service,
 )
 from tests.wire.processes import until
 
 WAITS = """
-import pathlib, select
-idle = pathlib.Path(__file__).with_name("idle")
+import os, pathlib, select
+idle, ended = map(pathlib.Path(__file__).with_name, ("idle", "ended"))
 while not select.select([0], [], [], 0.01)[0] and not idle.exists():
-    pass
+    if ended.exists():
+        os.write(1, b".")
+        ended.unlink()
 """
+"""A program whose round ends when there is a file "ended"."""
 DEAF = "import time; time.sleep(60)"
 
 
@@ -186,6 +190,48 @@ class TestItStartsAgain:
         assert world.runs(GROWTH)
 
 
+class TestTheLag:
+    def test_is_zero_before_there_is_work(self, world: World) -> None:
+        assert not world.runs(0)
+        world.clock.advance(1)
+        assert world.housekeeper.lag_ms == 0
+
+    def test_counts_from_the_start(self, world: World) -> None:
+        started(world)
+        world.clock.advance(7)
+        assert world.runs(GROWTH)
+        assert world.housekeeper.lag_ms == 7
+
+    def test_counts_from_the_last_round(self, world: World, tmp_path: Path) -> None:
+        started(world)
+        world.clock.advance(7)
+        end_round(world, tmp_path)
+        world.clock.advance(1)
+        assert world.housekeeper.lag_ms == 1
+
+    def test_goes_on_over_a_failure(self, world: World) -> None:
+        started(world)
+        world.clock.advance(7)
+        world.end_with(signal.SIGKILL)
+        assert not world.runs(GROWTH)
+        world.clock.advance(RESTART_MS)
+        assert world.runs(GROWTH)
+        assert world.housekeeper.lag_ms == 7 + RESTART_MS
+
+    def test_is_zero_after_an_idle_time(self, world: World, tmp_path: Path) -> None:
+        started(world)
+        world.clock.advance(7)
+        (tmp_path / "idle").touch()
+        until(lambda: not world.runs(GROWTH))
+        assert world.housekeeper.lag_ms == 0
+
+
+def end_round(world: World, folder: Path) -> None:
+    """Let the process end a round, and the service see it."""
+    (folder / "ended").touch()
+    until(lambda: world.runs(GROWTH) and world.housekeeper.lag_ms == 0)
+
+
 class TestTheServiceEnds:
     def test_the_process_ends_with_it(self, world: World) -> None:
         pid = started(world).housekeeper.pid
@@ -224,6 +270,21 @@ class TestTheProcessWorks:
         pipe.clock.advance(1)
         assert not pipe.service.waits(2, 0)
 
+    def test_and_tells_its_rounds(self, pipe: "Pipe") -> None:
+        for _ in range(3):
+            pipe.service.ended_round()
+        assert pipe.told() == b"..."
+
+    def test_and_does_not_wait_for_a_service_that_stands_still(self, pipe: "Pipe") -> None:
+        for _ in range(TOLD_BYTES + 1):
+            pipe.service.ended_round()
+        assert len(pipe.told()) == TOLD_BYTES
+
+    def test_and_does_not_fail_because_the_service_has_gone(self, pipe: "Pipe") -> None:
+        pipe.end()
+        pipe.service.ended_round()
+        assert not pipe.service.waits(1, 60)
+
     def test_and_gives_memory_back(self, pipe: "Pipe", monkeypatch: pytest.MonkeyPatch) -> None:
         given: list[str] = []
         monkeypatch.setattr(h, "give_back", lambda: given.append("memory"))
@@ -237,24 +298,30 @@ class TestTheProcessWorks:
 
 
 class Pipe:
-    """A service at the other end of a pipe."""
+    """A service at the other ends of two pipes."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self._here, self._there = os.pipe()
-        self.service = Service(self.clock, self._here)
+        here, there = os.pipe()
+        back, out = os.pipe()
+        self._own, self._its = [here, out], [there, back]
+        self.service = Service(self.clock, here, out)
 
     def __enter__(self) -> "Pipe":
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._here)
-        if self._there >= 0:
-            self.end()
+        self.end()
+        for number in self._own:
+            os.close(number)
+
+    def told(self) -> bytes:
+        """What the process has told its service."""
+        return os.read(self._its[1], 2 * TOLD_BYTES)
 
     def end(self) -> None:
-        os.close(self._there)
-        self._there = -1
+        while self._its:
+            os.close(self._its.pop())
 
 
 @pytest.mark.parametrize(

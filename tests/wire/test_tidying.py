@@ -26,7 +26,7 @@ from sparklog.model import TopicDescription
 from sparklog.storage import open_files
 from sparklog.testing import TemporaryLogDir
 from sparklog.wire import tidying
-from sparklog.wire.tidying import keep
+from sparklog.wire.tidying import Tidying, keep
 from tests.client_batches import client_batch
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.grouping import GroupMember, alone
@@ -96,6 +96,20 @@ def test_an_error_is_told_to_the_log(
     monkeypatch.setattr(tidying, "merge_tails", fails)
     running.tidying.tidy_topics()
     assert "the disk is gone" in caplog.text
+
+
+def test_a_run_that_fails_is_no_round(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds: list[None] = []
+    running.server.gateway.admin.create_topics([NewTopic("t", 1)])
+    produced(client, 1)
+    tidies = Tidying(running.server.gateway.catalog, 0, lambda: rounds.append(None))
+    tidies.tidy_topics()
+    assert len(rounds) == 1
+    monkeypatch.setattr(tidying, "merge_tails", lambda *_: 1 / 0)
+    tidies.tidy_topics()
+    assert len(rounds) == 1
 
 
 def test_a_problem_of_a_merge_is_told_to_the_log(
@@ -237,12 +251,15 @@ class TestKeeping:
         running.server.gateway.admin.create_topics([NewTopic("t", 1)])
         produced(client, SLICES_MAX + 1)
         there, here = os.pipe()
+        told = tmp_path / "told"
         try:
-            gone = Gone(there, here, lambda: is_tidy(tmp_path / "log"))
-            keep(str(tmp_path / "log"), running.server.gateway.instances.own.node_id, gone)
+            with told.open("wb") as out:
+                gone = Gone(there, here, out.fileno(), lambda: is_tidy(tmp_path / "log"))
+                keep(str(tmp_path / "log"), running.server.gateway.instances.own.node_id, gone)
         finally:
             os.close(there)
         assert is_tidy(tmp_path / "log")
+        assert told.stat().st_size > 0
 
     def test_a_process_without_threads_ends(
         self, running: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -250,17 +267,17 @@ class TestKeeping:
         def refuse(_: Thread) -> None:
             raise RuntimeError("can't start new thread")
 
-        with monkeypatch.context() as patch:
+        with monkeypatch.context() as patch, (tmp_path / "told").open("wb") as out:
             patch.setattr(Thread, "start", refuse)
             with pytest.raises(RuntimeError, match="can't start"):
-                keep(str(tmp_path / "log"), 0, Service(SystemClock(), 0))
+                keep(str(tmp_path / "log"), 0, Service(SystemClock(), 0, out.fileno()))
 
 
 class Gone(Service):
     """A gateway that goes when `is_time` says so."""
 
-    def __init__(self, there: int, here: int, is_time: Callable[[], bool]) -> None:
-        super().__init__(SystemClock(), there)
+    def __init__(self, there: int, here: int, out: int, is_time: Callable[[], bool]) -> None:
+        super().__init__(SystemClock(), there, out)
         self._here, self._is_time = here, is_time
 
     def waits(self, version: int, seconds: float) -> bool:

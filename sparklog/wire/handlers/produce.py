@@ -3,10 +3,11 @@
 The call itself puts the batches behind those of earlier requests; so the batches of a connection
 land in the order in which they came. A request is answered when its commit is durable, with acks=1
 as with acks=all. With acks=0 there is no answer, and an error closes the connection, as in Kafka.
+A client that is too fast for the housekeeper gets a throttle time (`throttle`).
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -14,7 +15,7 @@ from uuid import UUID
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import ErrorCode, InvalidRequestError, SparklogError, UnknownTopicError
 from sparklog.group_commit.appends import Append, Appended
-from sparklog.metadata.image import Image
+from sparklog.metadata.image import Image, PartitionLog
 from sparklog.model import TopicDescription
 from sparklog.tokens import Scope
 from sparklog.wire.handlers.call import Call, Later, Reply
@@ -27,6 +28,7 @@ from sparklog.wire.handlers.produce_bodies import (
     read_produce_request,
     written_produce_answer,
 )
+from sparklog.wire.throttle import some_of
 from sparklog.wire.topic_ids import with_uuid
 
 ALLOWED_ACKS: Final = (-1, 0, 1)
@@ -143,9 +145,31 @@ async def _looked_again(call: Call, request: ProduceRequest, outcomes: list[Outc
 
 
 def _replied(call: Call, request: ProduceRequest, outcomes: Sequence[Outcome]) -> Reply:
+    call.session.throttle_ms = _throttle_ms(call, request)
     if request.acks == 0:
         errors = [one for one in outcomes if code_of(one) != ErrorCode.NONE]
         if errors:
             raise InvalidRequestError(f"a produce with acks=0 failed: {message_of(errors[0])}")
         return None
-    return [written_produce_answer(call.writer(), call.version, request.topics, outcomes)]
+    found = written_produce_answer(
+        call.writer(), call.version, request.topics, outcomes, call.session.throttle_ms
+    )
+    return [found]
+
+
+def _throttle_ms(call: Call, request: ProduceRequest) -> int:
+    """Return the throttle time of a request that was committed."""
+    throttle, image = call.gateway.throttle, call.gateway.topics.last_seen
+    if not throttle.is_on or image is None:
+        return 0
+    places = [(topic, one.partition) for topic, parts in request.topics for one in parts]
+    return throttle.time_ms(_logs(image, some_of(places)))
+
+
+def _logs(image: Image, places: Iterable[tuple[str | UUID, int]]) -> Iterator[PartitionLog]:
+    """Return the logs of partitions whose topics exist."""
+    for name, number in places:
+        known = _known(image, name)
+        topic = None if known is None else image.topic(known.topic_id)
+        if topic is not None and topic.is_open:
+            yield topic.partition(number)

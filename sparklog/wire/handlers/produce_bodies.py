@@ -84,7 +84,11 @@ def _parts(reader: Reader) -> Iterator[Part]:
 
 
 def written_produce_answer(
-    writer: Writer, version: int, topics: Sequence[TopicParts], outcomes: Iterable[Outcome]
+    writer: Writer,
+    version: int,
+    topics: Sequence[TopicParts],
+    outcomes: Iterable[Outcome],
+    throttle_ms: int = 0,
 ) -> bytearray:
     """Return the body of an answer: the outcome of each part, in the order of the request."""
     found = iter(outcomes)
@@ -104,7 +108,7 @@ def written_produce_answer(
             else:
                 _write_refused(writer, version, part.partition, outcome)
         writer.tags()
-    writer.int32(0)  # throttle time
+    writer.int32(throttle_ms)
     writer.tags()
     return writer.data
 

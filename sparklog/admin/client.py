@@ -90,9 +90,9 @@ class AdminClient:
         InvalidPartitionsError, InvalidConfigError, TopicExistsError, LogDirError (also for a log
         dir that this client has used and that is gone).
         """
-        now_ms = self._clock.now_ms()
-        wanted = [described(topic, os.urandom(16), now_ms) for topic in new_topics]
         image = self._image_or_none()
+        now_ms = max(self._clock.now_ms(), image.stamp.timestamp_ms if image else 0)
+        wanted = [described(topic, os.urandom(16), now_ms) for topic in new_topics]
         plan = partial(with_new, wanted=wanted)
         plan(image or Image())
         if validate_only or not wanted:

@@ -45,11 +45,11 @@ class EachTopic:
         self, wanted: Sequence[NewTopic], *, validate_only: bool = False
     ) -> list[Outcome]:
         """Create topics; return an outcome for each, in the order given."""
-        now_ms = self._clock.now_ms()
+        wall_ms = self._clock.now_ms()
         seeds = [os.urandom(16) for _ in wanted]
 
         def created(image: Image) -> Change[tuple[NewTopic, bytes]]:
-            names = NewNames(image)
+            names, now_ms = NewNames(image), max(wall_ms, image.stamp.timestamp_ms)
             return lambda one: names.take(described(one[0], one[1], now_ms))
 
         pairs = list(zip(wanted, seeds, strict=True))

@@ -21,6 +21,7 @@ from sparklog.coordinator.requests import (
     OffsetDeleteRequest,
     OffsetsAnswer,
 )
+from sparklog.coordinator.stale_offsets import without_stale, younger_topics
 from sparklog.errors import (
     CorruptRecordError,
     GroupIdNotFoundError,
@@ -116,8 +117,15 @@ class GroupAdmin:
         found = {}
         for name, group, answer in zip(names, described, offsets, strict=True):
             with nullcontext() if group_ids else suppress(GroupIdNotFoundError):
-                found[name] = self._described(name, group), answer.offsets
+                found[name] = self._described(name, group), self._committed(answer)
         return found
+
+    def _committed(self, answer: OffsetsAnswer) -> Mapping[TopicPartition, CommittedOffset]:
+        """Return the offsets of an answer, without those that are stale."""
+        offsets = answer.offsets
+        if offsets and (younger := younger_topics(self._catalog.image(), offsets)):
+            offsets = without_stale(self._catalog.image(*younger), younger, offsets)
+        return {place: one for place, one in offsets.items() if one is not None}
 
     def _described(self, group_id: str, found: DescribedGroup | None) -> ConsumerGroupDescription:
         if found is None:
@@ -160,8 +168,8 @@ class GroupAdmin:
 
     def offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
         """Return the committed offsets of a group; none if it does not exist."""
-        answer: OffsetsAnswer = self._log.ask(group_id, FetchRequest(group_id))
-        return {place: one for place, one in sorted(answer.offsets.items()) if one is not None}
+        found = self._committed(self._log.ask(group_id, FetchRequest(group_id)))
+        return dict(sorted(found.items()))
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit offsets in the name of a group without members, all or none.

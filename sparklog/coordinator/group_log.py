@@ -49,6 +49,7 @@ from sparklog.errors import (
 )
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.log_clock import LogClock
 from sparklog.model import TopicDescription, TopicPartition
 
 TRIES_MAX: Final = 50
@@ -200,7 +201,7 @@ class GroupLog:
                 found, effects = self._newest(topic, number), Effects()
                 del self._followed[number]  # kept again after its records are in the log
                 epoch = self._without_members(found, group_id, effects)
-                wall_ms = self._catalog.clock.now_ms()
+                wall_ms = self._now_ms()
                 answer = _answered(found.shard, request, effects, wall_ms)
                 if not effects.records or self._has_appended(found, effects, epoch):
                     self._followed[number] = found
@@ -230,7 +231,7 @@ class GroupLog:
         del self._followed[number]  # these records may never get into the log
         for one in commits:
             epoch = self._without_members(found, one.group_id, effects) or epoch
-            _answered(found.shard, one, effects, self._catalog.clock.now_ms())
+            _answered(found.shard, one, effects, self._now_ms())
         return PlannedAppend(topic, number, effects.records, found.end_offset, epoch)
 
     def expire(self, *, dry_run: bool = False) -> dict[int, int]:
@@ -277,6 +278,9 @@ class GroupLog:
         found.read_ms = now_ms
         found.end_offset = load(self._catalog, topic, number, found.shard, found.end_offset)
         return found
+
+    def _now_ms(self) -> int:
+        return LogClock(self._catalog.clock, self._catalog.log).now_ms()
 
     def _without_members(self, found: _Followed, group_id: str, effects: Effects) -> int | None:
         """Remove a group's members if no gateway is alive; return the claimed leader epoch.

@@ -99,6 +99,12 @@ class FollowedLog:
         image = self._image  # another thread may forget it meanwhile
         return None if image is None else image.version
 
+    @property
+    def last_ms(self) -> int:
+        """The time (ms) of the entry that was read or committed last; 0 before the first."""
+        image = self._image
+        return 0 if image is None else image.stamp.timestamp_ms
+
     def read_last(self) -> Image:
         """Return the image that was read last; does not look for a newer one."""
         return self._read

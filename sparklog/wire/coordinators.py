@@ -20,6 +20,7 @@ from sparklog.coordinator.states import GroupLimits
 from sparklog.errors import NotCoordinatorError, SparklogError
 from sparklog.group_commit.append_topics import live_topic
 from sparklog.metadata.image import Image
+from sparklog.metadata.log_clock import LogClock
 from sparklog.model import TopicDescription
 from sparklog.wire.instances import Instance, leader_of
 from sparklog.wire.owned_shard import Claimed, OwnedShard
@@ -181,7 +182,8 @@ class Coordinators:
 
         epoch, end = await gateway.lookup(read)
         claimed, later = Claimed(topic, number, epoch, end), partial(self._read, topic, number)
-        owned = OwnedShard(claimed, shard, later, gateway.appends, gateway.clock, self._ended)
+        clock = LogClock(gateway.clock, gateway.catalog.log)
+        owned = OwnedShard(claimed, shard, later, gateway.appends, clock, self._ended)
         self._shards[number] = owned
         return owned
 

@@ -28,7 +28,7 @@ from sparklog.model import TopicPartition
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import DEAD_MS
 from tests.consumer_language import Consumers
-from tests.group_language import FLIGHTS, GROUP, Groups, stable
+from tests.group_language import FLIGHTS, GROUP, START_MS, Groups, stable
 from tests.group_logs import append_records
 
 ASSIGNED = b"\0\0" + b"\0\0\0\1" + b"\0\7flights" + b"\0\0\0\1\0\0\0\0" + b"\xff" * 4
@@ -201,7 +201,9 @@ class TestReading:
 
     def test_what_others_commit_is_seen(self, admin: AdminClient, catalog: Catalog) -> None:
         admin.alter_consumer_group_offsets(GROUP, {FLIGHTS: 1})
-        append_records(catalog, [offset_record(GROUP, FLIGHTS, CommittedOffset(2))])
+        append_records(
+            catalog, [offset_record(GROUP, FLIGHTS, CommittedOffset(2, committed_ms=START_MS))]
+        )
         assert committed(admin) == {FLIGHTS: 2}
 
     def test_after_a_long_time_all_is_read_again(
@@ -361,7 +363,7 @@ class TestOthers:
         self, admin: AdminClient, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         admin.alter_consumer_group_offsets(GROUP, {FLIGHTS: 1})
-        others = [offset_record(GROUP, SECOND, CommittedOffset(9))]
+        others = [offset_record(GROUP, SECOND, CommittedOffset(9, committed_ms=START_MS))]
         real: Any = vars(group_log)["batch_of"]
 
         def batch_of(*given: object) -> Any:
@@ -380,7 +382,9 @@ class TestOthers:
         real: Any = vars(group_log)["batch_of"]
 
         def batch_of(*given: object) -> Any:
-            append_records(catalog, [offset_record(GROUP, SECOND, CommittedOffset(9))])
+            append_records(
+                catalog, [offset_record(GROUP, SECOND, CommittedOffset(9, committed_ms=START_MS))]
+            )
             return real(*given)
 
         monkeypatch.setattr(group_log, "batch_of", batch_of)

@@ -12,6 +12,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
+from sparklog.clock import SystemClock
 from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.placement import partition_of
@@ -426,7 +427,8 @@ class TestFailures:
         member = alone(client)
         member.commit({("flights", 0): 3})
         place = TopicPartition("flights", 0)
-        append_as_another(running, offset_record("readers", place, CommittedOffset(9)))
+        offset = CommittedOffset(9, committed_ms=SystemClock().now_ms())
+        append_as_another(running, offset_record("readers", place, offset))
         assert member.committed() == {("flights", 0): 9}
         assert member.heartbeat() is ErrorCode.none
 

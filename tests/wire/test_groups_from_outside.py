@@ -38,6 +38,19 @@ def admin(log_dir: str) -> AdminClient:
     return AdminClient(log_dir)
 
 
+def test_offsets_of_a_deleted_topic_are_not_those_of_a_new_one(
+    client: Client, admin: AdminClient
+) -> None:
+    member = alone(client)
+    member.commit({FLIGHTS: 7})
+    admin.delete_topics(["flights"])
+    assert member.committed() == {FLIGHTS: 7}
+    admin.create_topics([NewTopic("flights", 2)])
+    assert member.committed(FLIGHTS) == {FLIGHTS: -1}
+    member.commit({FLIGHTS: 1})
+    assert member.committed() == {FLIGHTS: 1}
+
+
 class TestAGroupWithMembers:
     def test_is_read(self, client: Client, admin: AdminClient) -> None:
         member = alone(client)

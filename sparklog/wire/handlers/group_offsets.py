@@ -11,6 +11,7 @@ from sparklog.coordinator.requests import (
     FetchRequest,
     OffsetDeleteRequest,
 )
+from sparklog.coordinator.stale_offsets import Offsets, without_stale, younger_topics
 from sparklog.errors import ErrorCode
 from sparklog.model import TopicPartition
 from sparklog.tokens import Resource, Scope
@@ -78,7 +79,7 @@ async def _fetched(call: Call, request: Any, *, is_stable: bool) -> Fields:
         told = {place: _told(place, None, answer) for place in wanted or ()}
         return {"group_id": group_id, "error_code": answer, "topics": _by_topic(told)}
     told = {}
-    for place, offset in answer.offsets.items():
+    for place, offset in (await _current(call, answer.offsets)).items():
         if call.allows(Scope.READ, place.topic):
             is_open = place in unstable
             code = ErrorCode.UNSTABLE_OFFSET_COMMIT if is_open else ErrorCode.NONE
@@ -86,6 +87,14 @@ async def _fetched(call: Call, request: Any, *, is_stable: bool) -> Fields:
         elif wanted is not None:
             told[place] = _told(place, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return {"group_id": group_id, "error_code": ErrorCode.NONE, "topics": _by_topic(told)}
+
+
+async def _current(call: Call, offsets: Offsets) -> Offsets:
+    """Return offsets with None in place of those of deleted topics."""
+    younger = younger_topics(await call.gateway.image(), offsets)
+    if not younger:
+        return offsets
+    return without_stale(await call.gateway.image(*younger), younger, offsets)
 
 
 def _told(place: TopicPartition, offset: CommittedOffset | None, code: int) -> Fields:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sparklog.admin import AdminClient, CommittedOffset
-from sparklog.clock import ManualClock
+from sparklog.clock import ManualClock, SystemClock
 from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
@@ -200,7 +200,8 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
 
 class TestOthers:
     def other(self, log_dir: str, value: int) -> None:
-        record = offset_record("a", TopicPartition("in", 1), CommittedOffset(value))
+        offset = CommittedOffset(value, committed_ms=SystemClock().now_ms())
+        record = offset_record("a", TopicPartition("in", 1), offset)
         append_records(opened(log_dir), [record], "a")
 
     def test_that_were_first_keep_what_they_wrote(

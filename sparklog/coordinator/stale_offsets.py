@@ -1,0 +1,49 @@
+"""Committed offsets of a deleted topic do not apply to a new topic of its name.
+
+Records of commits name topics, not ids. An offset is stale if it was committed before the topic of
+this name was made. A broker deletes the offsets together with their topic; here they stay, so that
+they are there if the topic is undeleted.
+
+An imported topic is younger than the offsets that a broker's groups have committed in it, so none
+of its offsets is stale.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from sparklog.coordinator.requests import CommittedOffset
+from sparklog.metadata.image import Image
+from sparklog.model import TopicDescription, TopicPartition
+
+Offsets = Mapping[TopicPartition, CommittedOffset | None]
+
+
+def younger_topics(image: Image, offsets: Offsets) -> list[TopicDescription]:
+    """Return the topics that were made after one of their offsets was committed."""
+    found = {
+        topic.name: topic
+        for place, offset in offsets.items()
+        if offset is not None
+        and (topic := image.names.get(place.topic)) is not None
+        and offset.committed_ms < topic.created_ms
+    }
+    return list(found.values())
+
+
+def without_stale(image: Image, younger: Iterable[TopicDescription], offsets: Offsets) -> Offsets:
+    """Return the offsets with None in place of each stale one.
+
+    `younger` are the `younger_topics`; the image has opened them.
+    """
+    made_ms = {one.name: one.created_ms for one in younger if not _is_imported(image, one)}
+    return {
+        place: None
+        if offset is not None and offset.committed_ms < made_ms.get(place.topic, 0)
+        else offset
+        for place, offset in offsets.items()
+    }
+
+
+def _is_imported(image: Image, topic: TopicDescription) -> bool:
+    found = image.topic(topic.topic_id)
+    logs = () if found is None else found.partitions.values()
+    return any(one.imported_end_offset for one in logs)

@@ -4,12 +4,13 @@ Records of commits name topics, not ids. An offset is stale if it was committed 
 this name was made. A broker deletes the offsets together with their topic; here they stay, so that
 they are there if the topic is undeleted.
 
-An imported topic is younger than the offsets that a broker's groups have committed in it, so none
-of its offsets is stale.
+Offsets that a broker's groups have committed are never stale: an import makes younger topics. These
+are the offsets in imported topics, and those that are older than __consumer_offsets itself.
 """
 
 from collections.abc import Iterable, Mapping
 
+from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.metadata.image import Image
 from sparklog.model import TopicDescription, TopicPartition
@@ -18,13 +19,14 @@ Offsets = Mapping[TopicPartition, CommittedOffset | None]
 
 
 def younger_topics(image: Image, offsets: Offsets) -> list[TopicDescription]:
-    """Return the topics that were made after one of their offsets was committed."""
+    """Return the topics that were made after one of their offsets was committed here."""
+    here_ms = _here_ms(image)
     found = {
         topic.name: topic
         for place, offset in offsets.items()
         if offset is not None
         and (topic := image.names.get(place.topic)) is not None
-        and offset.committed_ms < topic.created_ms
+        and here_ms <= offset.committed_ms < topic.created_ms
     }
     return list(found.values())
 
@@ -34,13 +36,20 @@ def without_stale(image: Image, younger: Iterable[TopicDescription], offsets: Of
 
     `younger` are the `younger_topics`; the image has opened them.
     """
+    here_ms = _here_ms(image)
     made_ms = {one.name: one.created_ms for one in younger if not _is_imported(image, one)}
     return {
         place: None
-        if offset is not None and offset.committed_ms < made_ms.get(place.topic, 0)
+        if offset is not None and here_ms <= offset.committed_ms < made_ms.get(place.topic, 0)
         else offset
         for place, offset in offsets.items()
     }
+
+
+def _here_ms(image: Image) -> int:
+    """Return since when offsets are committed here: older ones come from a broker."""
+    topic = image.names.get(OFFSETS_TOPIC)
+    return 0 if topic is None else topic.created_ms
 
 
 def _is_imported(image: Image, topic: TopicDescription) -> bool:

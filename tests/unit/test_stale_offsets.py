@@ -4,13 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.admin import AdminClient, NewTopic
+from sparklog.admin import AdminClient, CommittedOffset, NewTopic
 from sparklog.clock import ManualClock
+from sparklog.coordinator.offsets import offset_record
+from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import PartitionState, TopicEdit
 from sparklog.metadata.log_clock import LogClock
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
+from tests.group_logs import append_records
 
 FLIGHTS, TRAINS = TopicPartition("flights", 0), TopicPartition("trains", 0)
 
@@ -95,6 +98,16 @@ def test_an_imported_topic_has_them(world: World) -> None:
     topic = world.catalog.topic("flights")
     world.catalog.commit(topic, lambda _: TopicEdit(partitions={0: state}), operation="IMPORT")
     assert world.committed == BOTH
+
+
+def test_those_older_than_consumer_offsets_were_committed_at_a_broker(world: World) -> None:
+    catalog = world.catalog
+    offset = CommittedOffset(3, committed_ms=catalog.topic(OFFSETS_TOPIC).created_ms - 1)
+    append_records(catalog, [offset_record("old", FLIGHTS, offset)], "old")
+    world.delete("flights")
+    world.make("flights")
+    [(place, found)] = world.admin.list_consumer_group_offsets("old").items()
+    assert (place, found and found.offset) == (FLIGHTS, 3)
 
 
 class TestClocksThatDiffer:

@@ -47,6 +47,7 @@ def test_offsets_of_a_deleted_topic_are_not_those_of_a_new_one(
     assert member.committed() == {FLIGHTS: 7}
     admin.create_topics([NewTopic("flights", 2)])
     assert member.committed(FLIGHTS) == {FLIGHTS: -1}
+    assert member.committed() == {}
     member.commit({FLIGHTS: 1})
     assert member.committed() == {FLIGHTS: 1}
 

@@ -80,6 +80,8 @@ async def _fetched(call: Call, request: Any, *, is_stable: bool) -> Fields:
         return {"group_id": group_id, "error_code": answer, "topics": _by_topic(told)}
     told = {}
     for place, offset in (await _current(call, answer.offsets)).items():
+        if offset is None and wanted is None:
+            continue
         if call.allows(Scope.READ, place.topic):
             is_open = place in unstable
             code = ErrorCode.UNSTABLE_OFFSET_COMMIT if is_open else ErrorCode.NONE

@@ -6,9 +6,9 @@ request waits for has a process of its own.
     service        calls `look` every LOOK_S. It starts the process when the metadata log has grown,
                    and again if the process fails
     housekeeper    works until its standard input ends, because the service has closed it or has
-                   died, or until the log has not grown for IDLE_MS. It writes a byte to its
-                   standard output after each round of its work: the service sees how far it is
-                   behind
+                   died, or until the log has not grown for IDLE_MS. That of
+                   a gateway writes a byte to its standard output after each round of its work: the
+                   gateway sees how far it is behind
 
 A kill at any time loses nothing: all work of a housekeeper is made visible by commits.
 """
@@ -78,7 +78,7 @@ class Housekeeper:
 
     @property
     def lag_ms(self) -> int:
-        """How long ago the last round ended, or the process started before its first round.
+        """How long ago the last round ended, or was to begin if there was none yet.
 
         0 if there is no work for a process. `look` notes the rounds.
         """
@@ -134,6 +134,8 @@ class Housekeeper:
     def _start(self, version: int) -> None:
         self._version, self._grown_ms = version, None
         self._started_ms = self._clock.boot_ms()
+        if self._round_ms is None:
+            self._round_ms = self._started_ms
         try:
             # A group of its own: Ctrl-C in a terminal ends the service, which ends the process.
             self._process = subprocess.Popen(
@@ -148,8 +150,6 @@ class Housekeeper:
             self._try_again()
             return
         os.set_blocking(_output_of(self._process), False)
-        if self._round_ms is None:
-            self._round_ms = self._started_ms
         with suppress(OSError):  # a sandbox forbids it: the process works all the same
             nice = os.getpriority(os.PRIO_PROCESS, 0) + NICE
             os.setpriority(os.PRIO_PROCESS, self._process.pid, nice)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from sparklog.admin.groups import GroupAdmin
 from sparklog.admin.log_ends import LogEnds
+from sparklog.coordinator.stale_offsets import since_ms
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicPartition
 
@@ -60,7 +61,9 @@ class LagHistory:
                 end = topic.partition(place.partition).log_end_offset
                 where = topic.description.topic_id, place.partition
                 ends = [self._ends.at(where, one, end) for one in times]
-                lines.append(lags_of(found, times, ends))
+                least_ms = since_ms(topic)
+                current = [one for one in found if one.committed_ms >= least_ms]
+                lines.append(lags_of(current, times, ends))
         return [LagPoint(time, total(one)) for time, *one in zip(times, *lines, strict=True)]
 
     def _commits(self, group_id: str, since_ms: int) -> dict[TopicPartition, list[Commit]]:

@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, Final
 
 from sparklog.admin.log_ends import LogEnds, Place
 from sparklog.coordinator.lag_state import LagState, partition_state
+from sparklog.coordinator.stale_offsets import since_ms
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.image import TopicImage
 from sparklog.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -23,20 +25,21 @@ class LagStates:
         self._window = window
 
     def of(
-        self, group_id: str, place: TopicPartition, log: tuple[str, int], lag: int, now_ms: int
+        self, group_id: str, place: TopicPartition, topic: TopicImage, lag: int, now_ms: int
     ) -> LagState | None:
-        """Return the state of a partition; `log` is its topic's id and its log end offset.
+        """Return the state of a partition of a topic.
 
         Call `ends.follow` before. None if there is a lag and too few commits are known.
         """
         if not lag:
             return LagState.OK
-        topic_id, end = log
-        at: Place = topic_id, place.partition
+        at: Place = topic.description.topic_id, place.partition
+        end = topic.partition(place.partition).log_end_offset
 
         def end_at(time_ms: int) -> int | None:
             return self.ends.at(at, time_ms, end)
 
-        commits = self._window.commits(group_id, place, end_at)
+        found, least_ms = self._window.commits(group_id, place, end_at), since_ms(topic)
+        commits = [one for one in found if one.committed_ms >= least_ms]
         first = end_at(now_ms - LATELY_MS)  # a log grows, so this is the least of its recent ends
         return partition_state(commits, () if first is None else (first,), lag, now_ms)

@@ -145,8 +145,8 @@ class _Ends:
         """Return the state of a partition that is there; None when it was not asked for."""
         if self._states is None:
             return None
-        log = self._readers[place.topic].topic.topic_id, self._ends[place][1] or 0
-        return self._states.of(group_id, place, log, lag, self._now_ms)
+        topic = self._readers[place.topic].image
+        return self._states.of(group_id, place, topic, lag, self._now_ms)
 
     def _timestamp(self, place: TopicPartition, offset: int) -> int | None:
         """Return the time of the first record at or after an offset; None when none is left."""

@@ -49,7 +49,6 @@ from sparklog.errors import (
 )
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.log_clock import LogClock
 from sparklog.model import TopicDescription, TopicPartition
 
 TRIES_MAX: Final = 50
@@ -151,7 +150,7 @@ class GroupLog:
                         if topic is None
                         else self._newest(topic, number).shard
                     )
-                answers.append(_answered(shards[number], request, Effects(), 0))
+                answers.append(_answered(shards[number], request, Effects(), Now(0, 0)))
             return answers
 
     def groups(self) -> list[ListedGroup]:
@@ -164,7 +163,7 @@ class GroupLog:
             for number in range(topic.num_partitions):
                 if image.partition(number).log_end_offset:
                     shard = self._newest(topic, number).shard
-                    listed += _answered(shard, ListRequest(), Effects(), 0)
+                    listed += _answered(shard, ListRequest(), Effects(), Now(0, 0))
             return sorted(listed)
 
     def commits_since(
@@ -201,8 +200,7 @@ class GroupLog:
                 found, effects = self._newest(topic, number), Effects()
                 del self._followed[number]  # kept again after its records are in the log
                 epoch = self._without_members(found, group_id, effects)
-                wall_ms = self._now_ms()
-                answer = _answered(found.shard, request, effects, wall_ms)
+                answer = _answered(found.shard, request, effects, self._now())
                 if not effects.records or self._has_appended(found, effects, epoch):
                     self._followed[number] = found
                     return answer
@@ -231,7 +229,7 @@ class GroupLog:
         del self._followed[number]  # these records may never get into the log
         for one in commits:
             epoch = self._without_members(found, one.group_id, effects) or epoch
-            _answered(found.shard, one, effects, self._now_ms())
+            _answered(found.shard, one, effects, self._now())
         return PlannedAppend(topic, number, effects.records, found.end_offset, epoch)
 
     def expire(self, *, dry_run: bool = False) -> dict[int, int]:
@@ -279,15 +277,15 @@ class GroupLog:
         found.end_offset = load(self._catalog, topic, number, found.shard, found.end_offset)
         return found
 
-    def _now_ms(self) -> int:
-        return LogClock(self._catalog.clock, self._catalog.log).now_ms()
+    def _now(self) -> Now:
+        return Now(0, self._catalog.clock.now_ms(), self._catalog.log.last_ms)
 
     def _without_members(self, found: _Followed, group_id: str, effects: Effects) -> int | None:
         """Remove a group's members if no gateway is alive; return the claimed leader epoch.
 
         Returns None if there are no members. Raises GroupNotEmptyError if a gateway is alive.
         """
-        wall_ms = self._catalog.clock.now_ms()
+        now = self._now()
         gone = _members(found.shard, group_id)
         if not gone:
             return None
@@ -296,7 +294,7 @@ class GroupLog:
                 f"group {group_id!r} has {len(gone)} members, which may be connected to a living "
                 f"gateway: stop them first, or wait until their sessions end"
             )
-        _answered(found.shard, LeaveRequest(group_id, gone), effects, wall_ms)
+        _answered(found.shard, LeaveRequest(group_id, gone), effects, now)
         while (epoch := claim(self._catalog, found.topic, found.number)) is None:
             pass  # another change was first
         return epoch
@@ -325,13 +323,13 @@ class GroupLog:
 def _members(shard: Shard, group_id: str) -> tuple[MemberIdentity, ...]:
     """Return the members of a group of either protocol."""
     kinds: tuple[Request, ...] = (DescribeRequest(group_id), ConsumerDescribeRequest(group_id))
-    found = [_answered(shard, one, Effects(), 0) for one in kinds]
+    found = [_answered(shard, one, Effects(), Now(0, 0)) for one in kinds]
     members = [member for group in found if group is not None for member in group.members]
     return tuple(MemberIdentity(one.member_id, one.instance_id) for one in members)
 
 
-def _answered(shard: Shard, request: Request, effects: Effects, wall_ms: int) -> Any:
+def _answered(shard: Shard, request: Request, effects: Effects, now: Now) -> Any:
     """Return the answer to a request that needs no waiting; add its records to `effects`."""
-    found = shard.handle(request, None, Now(0, wall_ms))
+    found = shard.handle(request, None, now)
     effects.records += found.records
     return found.answers[-1][1]

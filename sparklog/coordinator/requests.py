@@ -24,10 +24,20 @@ Token = Any
 
 
 class Now(NamedTuple):
-    """The time: `timer_ms` by a clock that nobody sets; `wall_ms` since 1970, for records."""
+    """The time: `timer_ms` by a clock that nobody sets; `wall_ms` since 1970, for records.
+
+    `entry_ms` is the time of the newest known entry of the metadata log. No offset is committed
+    before it: the clocks of machines differ, and a commit in a topic is later than the topic.
+    """
 
     timer_ms: int
     wall_ms: int
+    entry_ms: int = 0
+
+    @property
+    def commit_ms(self) -> int:
+        """The time of a commit of offsets."""
+        return max(self.wall_ms, self.entry_ms)
 
 
 class Protocol(NamedTuple):

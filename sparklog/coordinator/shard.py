@@ -269,7 +269,7 @@ class Shard:
         group = self._group(request.group_id)
         if isinstance(group, Group) and request.member_id in group.members:
             group.is_alive(request.member_id, now)
-        taken = dated(request, now.wall_ms, self._limits.offset_metadata_max_bytes)
+        taken = dated(request, now.commit_ms, self._limits.offset_metadata_max_bytes)
         codes: dict[TopicPartition, int] = dict.fromkeys(request.offsets, NONE)
         if len(taken) < len(codes):
             codes |= dict.fromkeys(codes.keys() - taken.keys(), ErrorCode.OFFSET_METADATA_TOO_LARGE)

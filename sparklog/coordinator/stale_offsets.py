@@ -12,19 +12,23 @@ from collections.abc import Iterable, Mapping
 
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommittedOffset
-from sparklog.metadata.image import Image
+from sparklog.metadata.image import Image, TopicImage
 from sparklog.model import TopicDescription, TopicPartition
 
 Offsets = Mapping[TopicPartition, CommittedOffset | None]
 
 
 def younger_topics(image: Image, offsets: Offsets) -> list[TopicDescription]:
-    """Return the topics that were made after one of their offsets was committed here."""
+    """Return the topics that were made after one of their offsets was committed here.
+
+    Offset 0 does not count: it is right for a new topic, too.
+    """
     here_ms = _here_ms(image)
     found = {
         topic.name: topic
         for place, offset in offsets.items()
         if offset is not None
+        and offset.offset
         and (topic := image.names.get(place.topic)) is not None
         and here_ms <= offset.committed_ms < topic.created_ms
     }
@@ -37,22 +41,25 @@ def without_stale(image: Image, younger: Iterable[TopicDescription], offsets: Of
     `younger` are the `younger_topics`; the image has opened them.
     """
     here_ms = _here_ms(image)
-    made_ms = {one.name: one.created_ms for one in younger if not _is_imported(image, one)}
+    topics = filter(None, (image.topic(one.topic_id) for one in younger))
+    since = {topic.description.name: since_ms(topic) for topic in topics}
     return {
         place: None
-        if offset is not None and here_ms <= offset.committed_ms < made_ms.get(place.topic, 0)
+        if offset is not None
+        and offset.offset
+        and here_ms <= offset.committed_ms < since.get(place.topic, 0)
         else offset
         for place, offset in offsets.items()
     }
 
 
+def since_ms(topic: TopicImage) -> int:
+    """Return since when (ms) commits in an opened topic count; 0 if it is imported."""
+    is_imported = any(log.imported_end_offset for log in topic.partitions.values())
+    return 0 if is_imported else topic.description.created_ms
+
+
 def _here_ms(image: Image) -> int:
-    """Return since when offsets are committed here: older ones come from a broker."""
+    """Return since when (ms) offsets are committed here: older ones come from a broker."""
     topic = image.names.get(OFFSETS_TOPIC)
     return 0 if topic is None else topic.created_ms
-
-
-def _is_imported(image: Image, topic: TopicDescription) -> bool:
-    found = image.topic(topic.topic_id)
-    logs = () if found is None else found.partitions.values()
-    return any(one.imported_end_offset for one in logs)

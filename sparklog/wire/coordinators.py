@@ -20,7 +20,6 @@ from sparklog.coordinator.states import GroupLimits
 from sparklog.errors import NotCoordinatorError, SparklogError
 from sparklog.group_commit.append_topics import live_topic
 from sparklog.metadata.image import Image
-from sparklog.metadata.log_clock import LogClock
 from sparklog.model import TopicDescription
 from sparklog.wire.instances import Instance, leader_of
 from sparklog.wire.owned_shard import Claimed, OwnedShard
@@ -118,6 +117,9 @@ class Coordinators:
         for shard in list(self._shards.values()):
             shard.end(NotCoordinatorError("the gateway ends"))
 
+    def _entry_ms(self) -> int:
+        return self._gateway.catalog.log.last_ms
+
     def _owner(self, number: int) -> Instance:
         return leader_of(f"{OFFSETS_TOPIC}-{number}", self._gateway.instances.alive)
 
@@ -182,8 +184,9 @@ class Coordinators:
 
         epoch, end = await gateway.lookup(read)
         claimed, later = Claimed(topic, number, epoch, end), partial(self._read, topic, number)
-        clock = LogClock(gateway.clock, gateway.catalog.log)
-        owned = OwnedShard(claimed, shard, later, gateway.appends, clock, self._ended)
+        owned = OwnedShard(
+            claimed, shard, later, gateway.appends, gateway.clock, self._ended, self._entry_ms
+        )
         self._shards[number] = owned
         return owned
 

@@ -82,10 +82,12 @@ class OwnedShard:
         appends: AppendCommit,
         clock: Clock,
         on_end: "Callable[[OwnedShard, SparklogError], None]",
+        entry_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         """`shard` holds the records of the claimed partition; `read` reads later ones.
 
         `on_end` is called when the ownership ends, before the waiting requests get the error.
+        `entry_ms` returns the time of the newest known entry (`Now`).
         """
         self.partition = claimed.partition
         self._on_end = on_end
@@ -99,6 +101,7 @@ class OwnedShard:
         self._moved = asyncio.Event()
         self._appends = appends
         self._clock = clock
+        self._entry_ms = entry_ms
         self._waiting: set[asyncio.Future[Any]] = set()
         self._in_flight: deque[_Batch] = deque()
         """The batches that are not durable yet."""
@@ -112,7 +115,7 @@ class OwnedShard:
         self._timer = asyncio.get_running_loop().call_later(0, self._tick)
 
     def _now(self) -> Now:
-        return Now(self._clock.boot_ms(), self._clock.now_ms())
+        return Now(self._clock.boot_ms(), self._clock.now_ms(), self._entry_ms())
 
     def ask(self, request: Request) -> "asyncio.Future[Any]":
         """Take a request; its answer comes when the state in it is durable."""

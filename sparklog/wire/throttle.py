@@ -29,7 +29,7 @@ SLICES_MANY: Final = 32
 SLICES_SEEN: Final = 2 * SLICES_MANY
 """How many segments at a log's end are looked at."""
 LOGS_SEEN: Final = 16
-"""How many logs of a request are looked at, about."""
+"""The most logs of a request that are looked at."""
 log: Final = logging.getLogger("sparklog.gateway")
 
 T = TypeVar("T")

@@ -5,15 +5,18 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient, CommittedOffset, NewTopic
+from sparklog.admin.groups import GroupAdmin
+from sparklog.admin.lags import Lags
 from sparklog.clock import ManualClock
+from sparklog.coordinator.lag_state import LagState
 from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import PartitionState, TopicEdit
-from sparklog.metadata.log_clock import LogClock
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
 from tests.group_logs import append_records
+from tests.logs import append_to, columns
 
 FLIGHTS, TRAINS = TopicPartition("flights", 0), TopicPartition("trains", 0)
 
@@ -110,6 +113,43 @@ def test_those_older_than_consumer_offsets_were_committed_at_a_broker(world: Wor
     assert (place, found and found.offset) == (FLIGHTS, 3)
 
 
+def test_the_first_offset_stays(world: World) -> None:
+    world.commit(0)
+    world.delete("flights")
+    world.make("flights")
+    assert world.committed == {FLIGHTS: 0, TRAINS: 0}
+
+
+class TestLags:
+    """The old topic had commits up to 10; the new one has twelve records."""
+
+    @pytest.fixture(autouse=True)
+    def made_anew(self, world: World) -> None:
+        for offset in (8, 9, 10):
+            world.clock.advance(60_000)
+            world.commit(offset)
+        world.delete("flights")
+        world.make("flights")
+        append_to(world.catalog, 0, columns(range(12)), topic="flights")
+
+    def test_have_no_past(self, world: World) -> None:
+        world.clock.advance(60_000)
+        world.commit(1)
+        world.clock.advance(60_000)
+        history = Lags(world.catalog, GroupAdmin(world.catalog)).history
+        points = history.of("readers", lambda name: name == "flights")
+        assert {one.lag for one in points} == {None, 11}
+
+    def test_do_not_go_back(self, world: World) -> None:
+        world.admin.consumer_group_lags(["readers"])
+        for offset in (1, 2, 3):
+            world.clock.advance(60_000)
+            world.commit(offset)
+        lags = world.admin.consumer_group_lags(["readers"])["readers"]
+        [state] = [one.state for one in lags if one.partition == FLIGHTS]
+        assert state is not LagState.REWIND
+
+
 class TestClocksThatDiffer:
     """One machine's clock is a day behind."""
 
@@ -136,23 +176,3 @@ class TestClocksThatDiffer:
         world.make("trucks")
         behind.each.create_topics([NewTopic("flights", 1)])
         assert world.committed == ONLY_TRAINS
-
-
-class TestLogClock:
-    def test_tells_the_time(self, world: World) -> None:
-        catalog = world.catalog
-        assert LogClock(world.clock, catalog.log).now_ms() == world.clock.now_ms()
-        catalog.image()
-        world.clock.advance(5)
-        assert LogClock(world.clock, catalog.log).now_ms() == world.clock.now_ms()
-
-    def test_but_none_before_the_newest_entry(self, world: World) -> None:
-        catalog, late = world.catalog, ManualClock(0)
-        catalog.image()
-        assert LogClock(late, catalog.log).now_ms() == world.clock.now_ms()
-
-    def test_passes_the_rest_on(self, world: World) -> None:
-        clock = LogClock(world.clock, world.catalog.log)
-        before_ms = clock.boot_ms()
-        clock.sleep_ms(5)
-        assert clock.boot_ms() == world.clock.boot_ms() == before_ms + 5

@@ -8,6 +8,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.clock import ManualClock, SystemClock
 from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.errors import GroupNotEmptyError
 from tests.logs import catalog
@@ -50,6 +51,17 @@ def test_offsets_of_a_deleted_topic_are_not_those_of_a_new_one(
     assert member.committed() == {}
     member.commit({FLIGHTS: 1})
     assert member.committed() == {FLIGHTS: 1}
+
+
+def test_a_commit_by_a_clock_that_is_behind_is_not_older_than_its_topic(
+    client: Client, log_dir: str
+) -> None:
+    ahead = AdminClient(log_dir, clock=ManualClock(SystemClock().now_ms() + 86_400_000))
+    ahead.create_topics([NewTopic("trains", 1)])
+    member = alone(client)
+    for offset in (7, 8):  # the second one has the form of the first
+        member.commit({("trains", 0): offset})
+        assert member.committed() == {("trains", 0): offset}
 
 
 class TestAGroupWithMembers:

@@ -218,6 +218,18 @@ class TestTheLag:
         assert world.runs(GROWTH)
         assert world.housekeeper.lag_ms == 7 + RESTART_MS
 
+    def test_counts_also_if_no_process_can_be_started(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*_: object, **__: object) -> None:
+            raise OSError("no memory is left")
+
+        monkeypatch.setattr(subprocess, "Popen", refuse)
+        assert not world.runs(0)
+        assert not world.runs(GROWTH)
+        world.clock.advance(7)
+        assert world.housekeeper.lag_ms == 7
+
     def test_is_zero_after_an_idle_time(self, world: World, tmp_path: Path) -> None:
         started(world)
         world.clock.advance(7)

@@ -145,20 +145,21 @@ async def _looked_again(call: Call, request: ProduceRequest, outcomes: list[Outc
 
 
 def _replied(call: Call, request: ProduceRequest, outcomes: Sequence[Outcome]) -> Reply:
-    call.session.throttle_ms = _throttle_ms(call, request)
+    session = call.session
+    session.throttle_ms = max(session.throttle_ms, _throttle_ms(call, request))
     if request.acks == 0:
         errors = [one for one in outcomes if code_of(one) != ErrorCode.NONE]
         if errors:
             raise InvalidRequestError(f"a produce with acks=0 failed: {message_of(errors[0])}")
         return None
     found = written_produce_answer(
-        call.writer(), call.version, request.topics, outcomes, call.session.throttle_ms
+        call.writer(), call.version, request.topics, outcomes, session.throttle_ms
     )
     return [found]
 
 
 def _throttle_ms(call: Call, request: ProduceRequest) -> int:
-    """Return the throttle time of a request that was committed."""
+    """Return the throttle time of a request that is answered."""
     throttle, image = call.gateway.throttle, call.gateway.topics.last_seen
     if not throttle.is_on or image is None:
         return 0

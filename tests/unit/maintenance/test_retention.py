@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.admin import AdminClient
+from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock
 from sparklog.coordinator.group_log import GroupLog
 from sparklog.coordinator.records import OFFSETS_TOPIC
@@ -165,11 +165,13 @@ class TestGroups:
     @pytest.fixture
     def log_dir(self, tmp_path: Path) -> str:
         """The topic `t`, and offsets of the groups `old` and `young` of it."""
-        log_dir = new_topic(tmp_path / "log", partitions=1)
-        for name, ago_ms in (("old", self.WEEK_MS), ("young", 0)):
-            admin = AdminClient(log_dir, clock=ManualClock(NOW - ago_ms))
-            admin.alter_consumer_group_offsets(name, {("t", 0): 0})
-        return log_dir
+        clock = ManualClock(NOW - self.WEEK_MS)
+        admin = AdminClient(tmp_path / "log", clock=clock)
+        admin.create_topics([NewTopic("t", 1)])
+        admin.alter_consumer_group_offsets("old", {("t", 0): 0})
+        clock.advance(self.WEEK_MS)
+        admin.alter_consumer_group_offsets("young", {("t", 0): 0})
+        return str(tmp_path / "log")
 
     def names(self, log_dir: str) -> list[str]:
         return [one.group_id for one in AdminClient(log_dir).list_consumer_groups()]

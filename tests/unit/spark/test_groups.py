@@ -136,7 +136,7 @@ class TestCommits:
         commits = self.commits(log_dir)
         commits.commit(position)
         commits.wait()
-        assert committed(log_dir) == {FIRST: 4}
+        assert committed(log_dir) == {}
 
     def test_are_asked_for_once(self, log_dir: str) -> None:
         commits = self.commits(log_dir)

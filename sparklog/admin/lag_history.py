@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from sparklog.admin.groups import GroupAdmin
 from sparklog.admin.log_ends import LogEnds
-from sparklog.coordinator.stale_offsets import since_ms
+from sparklog.coordinator.stale_offsets import stale_times
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicPartition
 
@@ -61,8 +61,8 @@ class LagHistory:
                 end = topic.partition(place.partition).log_end_offset
                 where = topic.description.topic_id, place.partition
                 ends = [self._ends.at(where, one, end) for one in times]
-                least_ms = since_ms(topic)
-                current = [one for one in found if one.committed_ms >= least_ms]
+                stale = stale_times(image, topic)
+                current = [one for one in found if one.committed_ms not in stale]
                 lines.append(lags_of(current, times, ends))
         return [LagPoint(time, total(one)) for time, *one in zip(times, *lines, strict=True)]
 

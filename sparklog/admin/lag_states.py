@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Final
 
 from sparklog.admin.log_ends import LogEnds, Place
 from sparklog.coordinator.lag_state import LagState, partition_state
-from sparklog.coordinator.stale_offsets import since_ms
-from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.image import TopicImage
+from sparklog.coordinator.stale_offsets import stale_times
+from sparklog.metadata.catalog import Catalog, topic_of
+from sparklog.metadata.image import Image
 from sparklog.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -25,21 +25,22 @@ class LagStates:
         self._window = window
 
     def of(
-        self, group_id: str, place: TopicPartition, topic: TopicImage, lag: int, now_ms: int
+        self, group_id: str, place: TopicPartition, image: Image, lag: int, now_ms: int
     ) -> LagState | None:
-        """Return the state of a partition of a topic.
+        """Return the state of a partition of a topic that the image has opened.
 
         Call `ends.follow` before. None if there is a lag and too few commits are known.
         """
         if not lag:
             return LagState.OK
+        topic = topic_of(image, image.names[place.topic])
         at: Place = topic.description.topic_id, place.partition
         end = topic.partition(place.partition).log_end_offset
 
         def end_at(time_ms: int) -> int | None:
             return self.ends.at(at, time_ms, end)
 
-        found, least_ms = self._window.commits(group_id, place, end_at), since_ms(topic)
-        commits = [one for one in found if one.committed_ms >= least_ms]
+        found, stale = self._window.commits(group_id, place, end_at), stale_times(image, topic)
+        commits = [one for one in found if one.committed_ms not in stale]
         first = end_at(now_ms - LATELY_MS)  # a log grows, so this is the least of its recent ends
         return partition_state(commits, () if first is None else (first,), lag, now_ms)

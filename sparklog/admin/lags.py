@@ -17,6 +17,7 @@ from sparklog.errors import LogDirError
 from sparklog.garbage import seldom_collected
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog, topic_of
+from sparklog.metadata.image import Image
 from sparklog.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class _Ends:
         self._times: dict[tuple[TopicPartition, int], int | None] = {}
         self._readers: dict[str, TopicReader] = {}
         self._ends: dict[TopicPartition, tuple[int | None, int | None]] = {}
+        self._image = Image()
         try:
             names = catalog.topics()
         except LogDirError:
@@ -113,7 +115,7 @@ class _Ends:
         known = [names[name] for name in topics if name in names]
         if states is not None and known:
             self._kept = _kept(catalog)
-        image = catalog.image(*known)
+        image = self._image = catalog.image(*known)
         if self._kept is not None and states is not None:
             states.ends.follow()
         for topic in known:
@@ -145,8 +147,7 @@ class _Ends:
         """Return the state of a partition that is there; None when it was not asked for."""
         if self._states is None:
             return None
-        topic = self._readers[place.topic].image
-        return self._states.of(group_id, place, topic, lag, self._now_ms)
+        return self._states.of(group_id, place, self._image, lag, self._now_ms)
 
     def _timestamp(self, place: TopicPartition, offset: int) -> int | None:
         """Return the time of the first record at or after an offset; None when none is left."""

@@ -9,6 +9,7 @@ are the offsets in imported topics, and those that are older than __consumer_off
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommittedOffset
@@ -16,6 +17,7 @@ from sparklog.metadata.image import Image, TopicImage
 from sparklog.model import TopicDescription, TopicPartition
 
 Offsets = Mapping[TopicPartition, CommittedOffset | None]
+NEVER: Final = range(0)
 
 
 def younger_topics(image: Image, offsets: Offsets) -> list[TopicDescription]:
@@ -40,23 +42,25 @@ def without_stale(image: Image, younger: Iterable[TopicDescription], offsets: Of
 
     `younger` are the `younger_topics`; the image has opened them.
     """
-    here_ms = _here_ms(image)
     topics = filter(None, (image.topic(one.topic_id) for one in younger))
-    since = {topic.description.name: since_ms(topic) for topic in topics}
+    stale = {topic.description.name: stale_times(image, topic) for topic in topics}
     return {
         place: None
         if offset is not None
         and offset.offset
-        and here_ms <= offset.committed_ms < since.get(place.topic, 0)
+        and offset.committed_ms in stale.get(place.topic, NEVER)
         else offset
         for place, offset in offsets.items()
     }
 
 
-def since_ms(topic: TopicImage) -> int:
-    """Return since when (ms) commits in an opened topic count; 0 if it is imported."""
+def stale_times(image: Image, topic: TopicImage) -> range:
+    """Return the times (ms) at which commits were made in older topics of an opened topic's name.
+
+    Empty if the topic is imported.
+    """
     is_imported = any(log.imported_end_offset for log in topic.partitions.values())
-    return 0 if is_imported else topic.description.created_ms
+    return NEVER if is_imported else range(_here_ms(image), topic.description.created_ms)
 
 
 def _here_ms(image: Image) -> int:

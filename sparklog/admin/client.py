@@ -91,7 +91,7 @@ class AdminClient:
         dir that this client has used and that is gone).
         """
         image = self._image_or_none()
-        now_ms = max(self._clock.now_ms(), image.stamp.timestamp_ms if image else 0)
+        now_ms = (image or Image()).not_before(self._clock.now_ms())
         wanted = [described(topic, os.urandom(16), now_ms) for topic in new_topics]
         plan = partial(with_new, wanted=wanted)
         plan(image or Image())

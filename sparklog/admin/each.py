@@ -49,7 +49,7 @@ class EachTopic:
         seeds = [os.urandom(16) for _ in wanted]
 
         def created(image: Image) -> Change[tuple[NewTopic, bytes]]:
-            names, now_ms = NewNames(image), max(wall_ms, image.stamp.timestamp_ms)
+            names, now_ms = NewNames(image), image.not_before(wall_ms)
             return lambda one: names.take(described(one[0], one[1], now_ms))
 
         pairs = list(zip(wanted, seeds, strict=True))

@@ -121,6 +121,13 @@ class Image:
         """The version of the entry that was applied last; -1 before the first."""
         return self.stamp.version
 
+    def not_before(self, wall_ms: int) -> int:
+        """Return a time (ms), but at least that of the image's entry.
+
+        The clocks of machines differ: a time that others compare must not be before this image.
+        """
+        return max(wall_ms, self.stamp.timestamp_ms)
+
     @property
     def names(self) -> Mapping[str, TopicDescription]:
         """The topics that exist, by name, in name order."""

@@ -88,7 +88,7 @@ class EndGroup:
 
     def pieces(self, image: Image, now_ms: int) -> Collection[bytes]:
         """Return the markers and offsets to write."""
-        self._now_ms, self._appends_of = max(now_ms, image.stamp.timestamp_ms), None
+        self._now_ms, self._appends_of = image.not_before(now_ms), None
         return sorted(pieces_of(self._appends_on(image, self._begun)))
 
     def plan(self, image: Image, places: Places) -> Edit | Done:

@@ -44,7 +44,7 @@ class Throttle:
 
     @property
     def is_on(self) -> bool:
-        """Whether the housekeeper is late."""
+        """Whether the housekeeper's last round ended more than LATE_MS ago."""
         return self._late_ms > 0
 
     def note(self, lag_ms: int) -> None:
@@ -55,9 +55,9 @@ class Throttle:
     def time_ms(self, logs: Iterable[PartitionLog]) -> int:
         """Return the throttle time of a request that has appended to logs, or to these of them."""
         counts = [one.live.slices(SLICES_SEEN).total for one in logs]
-        if sum(counts) <= SLICES_MANY * len(counts):
+        if not self.is_on or sum(counts) <= SLICES_MANY * len(counts):
             return 0
-        if self.is_on and not self._is_told:
+        if not self._is_told:
             self._is_told = True
             log.warning(
                 "the housekeeper needs more than %d s for a round: producers to logs with more "

@@ -68,6 +68,11 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     found.housekeeper.close()
 
 
+def no_process(*_: object, **__: object) -> None:
+    """Stands for Popen where no process can be started."""
+    raise OSError("no memory is left")
+
+
 def started(world: World) -> World:
     assert not world.runs(0)
     assert world.runs(GROWTH)
@@ -177,12 +182,9 @@ class TestItStartsAgain:
     def test_when_no_process_could_be_started(
         self, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        def refuse(*_: object, **__: object) -> None:
-            raise OSError("no memory is left")
-
         assert not world.runs(0)
         with monkeypatch.context() as patch:
-            patch.setattr(subprocess, "Popen", refuse)
+            patch.setattr(subprocess, "Popen", no_process)
             assert not world.runs(GROWTH)
         assert caplog.messages == ["the housekeeper could not be started: no memory is left"]
         assert not world.runs(GROWTH)
@@ -221,10 +223,7 @@ class TestTheLag:
     def test_counts_also_if_no_process_can_be_started(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def refuse(*_: object, **__: object) -> None:
-            raise OSError("no memory is left")
-
-        monkeypatch.setattr(subprocess, "Popen", refuse)
+        monkeypatch.setattr(subprocess, "Popen", no_process)
         assert not world.runs(0)
         assert not world.runs(GROWTH)
         world.clock.advance(7)
@@ -328,7 +327,7 @@ class Pipe:
             os.close(number)
 
     def told(self) -> bytes:
-        """What the process has told its service."""
+        """The bytes that the process has written to its standard output."""
         return os.read(self._its[1], 2 * TOLD_BYTES)
 
     def end(self) -> None:

@@ -147,7 +147,7 @@ def offset_commit(call: Call) -> Awaitable[Reply] | Later:
     image, coordinators, form = gateway.topics.last_seen, gateway.coordinators, session.commit_form
     if form is not None and image is not None:
         asked_by = Asked(call.version, image.directory, session.principal)
-        now_ms = max(gateway.clock.now_ms(), image.stamp.timestamp_ms)  # as Now.commit_ms
+        now_ms = image.not_before(gateway.clock.now_ms())
         again = form.request_of(call.frame, call.header.body_at, asked_by, now_ms)
         if again is not None:
             found = coordinators.ask_at_once(again, again.group_id, image)

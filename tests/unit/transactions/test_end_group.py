@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from sparklog.admin import AdminClient, NewTopic
+from sparklog.clock import ManualClock
 from sparklog.errors import (
     CommitConflictError,
     InvalidTxnStateError,
@@ -70,6 +72,19 @@ def told(one: EndOfStep) -> Any:
         return one.producer.epoch
     except SparklogError as error:
         return type(error)
+
+
+def test_offsets_are_not_older_than_their_topic(instance: Instance) -> None:
+    """The topic was made by a machine whose clock is a day ahead."""
+    ahead = ManualClock(instance.catalog.clock.now_ms() + 86_400_000)
+    admin = AdminClient(instance.catalog.files.uri, clock=ahead)
+    admin.create_topics([NewTopic("late", 1)])
+    [client] = opened(instance, "id")
+    client.offsets("g", 5, "late")
+    write(instance, [], end(client))
+    [found] = admin.list_consumer_group_offsets("g").values()
+    assert found is not None
+    assert found.offset == 5
 
 
 class TestGroup:

@@ -19,6 +19,7 @@ from sparklog.model import TopicDescription
 from tests.group_language import GROUP, Groups
 
 REBALANCE_MS = 60_000
+SESSION_MS = 45_000
 
 
 def topic_id(name: str) -> str:
@@ -124,4 +125,12 @@ def renamed(reader: Reader, name: str) -> Reader:
     return Reader(reader.group, name, **reader.fields)
 
 
-__all__ = ["REBALANCE_MS", "Consumers", "Reader", "renamed", "settle", "topic_id"]
+__all__ = [
+    "REBALANCE_MS",
+    "SESSION_MS",
+    "Consumers",
+    "Reader",
+    "renamed",
+    "settle",
+    "topic_id",
+]

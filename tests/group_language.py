@@ -35,6 +35,8 @@ from sparklog.coordinator.states import GroupLimits
 from sparklog.model import TopicPartition
 
 START_MS = 1_700_000_000_000
+DELAY_MS = 3_000
+SESSION_MS = 45_000
 GROUP = "readers"
 FLIGHTS = TopicPartition("flights", 0)
 TRAINS = TopicPartition("trains", 0)
@@ -215,3 +217,9 @@ def stable(groups: Groups, *names: str, **fields: Any) -> list[Client]:
     for one in others:
         one.syncs()
     return clients
+
+
+def code_of(client: Client) -> int | None:
+    """The code of the answer to the last JoinGroup; None while it waits."""
+    answer = client.answer
+    return None if answer is None else answer.error_code

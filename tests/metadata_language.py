@@ -34,7 +34,7 @@ from sparklog.metadata.transactions import (
 from sparklog.model import AbortedRange, OffsetRange, SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
 from sparklog.storage.memory import MemoryFiles
-from tests.edits import NOW_MS
+from tests.edits import NOW_MS, segment
 
 PARTITIONS = 2
 
@@ -86,6 +86,22 @@ def new_log(files: Files | None = None, clock: Clock | None = None, topics: int 
 def whole(log: MetadataLog) -> Image:
     """The newest image with all topics open."""
     return log.image(log.image().topics)
+
+
+TOPIC = [topic_id(0)]
+"""The first topic alone."""
+
+
+def ends(image: Image) -> int:
+    """The log end offset of the first topic's partition 0."""
+    topic = image.topic(topic_id(0))
+    assert topic is not None
+    return topic.partition(0).log_end_offset
+
+
+def append(log: MetadataLog, **options: Any) -> int:
+    """Append ten records; return the log end offset."""
+    return ends(log.commit(producing(segment()), TOPIC, **options).image)
 
 
 def wait_until(holds: Callable[[], bool]) -> None:

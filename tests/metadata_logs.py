@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sparklog.clock import Clock, ManualClock
+from sparklog.metadata import housekeeping
 from sparklog.metadata.edit import Edit, PartitionState, Receipt, ReceiptKey, TopicEdit
 from sparklog.metadata.image import Image, at_log_end
 from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog
@@ -223,3 +224,11 @@ def names(files: Files, directory: str = "") -> list[str]:
     """Return the paths below `__cluster_metadata/<directory>`, relative to it."""
     top = f"{CLUSTER_METADATA}/{directory}" if directory else CLUSTER_METADATA
     return [stat.path.removeprefix(f"{top}/") for stat in files.list(top, recursive=True)]
+
+
+def wait(log: MetadataLog) -> None:
+    """Wait for the fold in the background."""
+    house = housekeeping._houses.get(log)
+    thread = None if house is None else house.thread
+    if thread is not None:
+        thread.join(30)

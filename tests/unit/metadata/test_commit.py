@@ -1,6 +1,5 @@
-"""Commits: whatever a put answers, the slot decides; a batch fails apart; time and names."""
+"""Commits: a batch fails apart; time, long edits, openers and followers."""
 
-import shutil
 from itertools import chain, repeat
 from pathlib import Path
 from threading import Barrier, Thread
@@ -11,38 +10,27 @@ import pytest
 
 from sparklog.clock import ManualClock
 from sparklog.errors import (
-    CommitConflictError,
     CommitOutcomeUnknownError,
     CorruptMetadataError,
     MissingFileError,
     StorageError,
-    StorageFullError,
     UsageError,
 )
 from sparklog.metadata.edit import Done, Edit
-from sparklog.metadata.entries import LOCAL_PUT_TRIES, PUT_TIMEOUT_MS
 from sparklog.metadata.entry import EDITS_BYTES_MAX
 from sparklog.metadata.fold import fold
 from sparklog.metadata.housekeeping import keep_house
-from sparklog.metadata.image import Image
-from sparklog.metadata.log import (
-    COMMIT_TIMEOUT_MS,
-    ENTRIES,
-    HINT,
-    Committed,
-    MetadataLog,
-    Plan,
-    entry_path,
-)
-from sparklog.metadata.marks import Mark, write_mark
+from sparklog.metadata.log import ENTRIES, HINT, Committed, MetadataLog, Plan, entry_path
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import segment
 from tests.metadata_language import (
+    TOPIC,
     Put,
     ToldOtherwise,
-    error_after_success,
+    append,
+    ends,
     new_log,
     producing,
     topic_id,
@@ -50,258 +38,6 @@ from tests.metadata_language import (
     whole,
 )
 from tests.naive.metadata import said_by
-
-TOPIC = [topic_id(0)]
-
-
-def exists_after_success(put: Put, path: str, data: Any) -> bool:
-    put(path, data)
-    return False
-
-
-def error_before(put: Put, path: str, data: Any) -> bool:
-    raise StorageError("no connection")
-
-
-def exists_with_nothing_written(put: Put, path: str, data: Any) -> bool:
-    return False
-
-
-def as_it_is(put: Put, path: str, data: Any) -> bool:
-    return put(path, data)
-
-
-def ends(image: Image) -> int:
-    topic = image.topic(topic_id(0))
-    assert topic is not None
-    return topic.partition(0).log_end_offset
-
-
-def append(log: MetadataLog, **options: Any) -> int:
-    """Append ten records; return the log end offset."""
-    return ends(log.commit(producing(segment()), TOPIC, **options).image)
-
-
-class TestSlot:
-    @pytest.mark.parametrize(
-        "answers",
-        [
-            [exists_after_success],
-            [error_after_success],
-            [error_before],
-            [exists_with_nothing_written],
-            [error_before, exists_with_nothing_written, error_after_success],
-        ],
-    )
-    def test_a_commit_lands_once(self, answers: list[Any]) -> None:
-        files = ToldOtherwise()
-        log = new_log(files)
-        files.answers = list(answers)
-
-        assert append(log) == 10
-        assert append(MetadataLog(files, ManualClock())) == 20
-        assert log.image().version == 3
-
-    def test_what_others_put_there_is_followed_and_planned_on(self) -> None:
-        files = ToldOtherwise()
-        log, other = new_log(files), MetadataLog(files, ManualClock())
-
-        def lost(put: Put, path: str, data: Any) -> bool:
-            append(other)
-            raise StorageError("no connection")
-
-        files.answers = [lost]
-
-        assert append(log) == 20
-
-    def test_others_that_always_win_end_it_in_time(self) -> None:
-        files, clock = ToldOtherwise(), ManualClock()
-        log, other = new_log(files, clock), MetadataLog(files, ManualClock())
-
-        def lost(put: Put, path: str, data: Any) -> bool:
-            clock.advance(COMMIT_TIMEOUT_MS // 2)
-            append(other)
-            return False
-
-        files.answers = [lost, as_it_is, lost, as_it_is]
-
-        with pytest.raises(CommitConflictError, match="other commits landed first 2 times"):
-            append(log)
-
-    def test_a_slot_that_stays_empty_is_given_up_after_a_minute(self) -> None:
-        files = ToldOtherwise()
-        clock = ManualClock()
-        log = new_log(files, clock)
-        files.answers = [error_before] * 10_000
-        begun_ms = clock.boot_ms()
-
-        with pytest.raises(CommitOutcomeUnknownError, match="no connection.*replay"):
-            append(log)
-        assert PUT_TIMEOUT_MS < clock.boot_ms() - begun_ms < 2 * PUT_TIMEOUT_MS
-
-    def test_a_slot_that_cannot_be_read_for_a_moment_is_read_again(self) -> None:
-        files = ToldOtherwise()
-        log = new_log(files)
-
-        def unread(put: Put, path: str, data: Any) -> bool:
-            put(path, data)
-            files.fail_next("read")
-            raise StorageError("the answer was lost")
-
-        files.answers = [unread]
-
-        assert append(log) == 10
-
-    def test_a_slot_with_rubbish_in_it_is_unknown(self) -> None:
-        files = ToldOtherwise()
-        log = new_log(files)
-
-        def rubbish(put: Put, path: str, data: Any) -> bool:
-            put(path, bytes(data)[:-9])
-            raise StorageError("the answer was lost")
-
-        files.answers = [rubbish]
-
-        with pytest.raises(CommitOutcomeUnknownError, match="cannot be read"):
-            append(log)
-
-    def test_a_local_put_fails_definitely(self, tmp_path: Path) -> None:
-        calls = []
-
-        class Full(LocalFiles):
-            def put_new(self, path: str, data: Any, **_: Any) -> bool:
-                calls.append(path)
-                raise StorageFullError("no space left")
-
-        new_log(LocalFiles(str(tmp_path)))
-        log = MetadataLog(Full(str(tmp_path)), ManualClock())
-
-        with pytest.raises(StorageFullError):
-            append(log)
-        assert len(calls) == LOCAL_PUT_TRIES
-
-
-class TestCleanedSlot:
-    """A put that was held up until its slot was filled and cleaned."""
-
-    @staticmethod
-    def held_up(files: ToldOtherwise, clock: ManualClock, lands_first: bool) -> MetadataLog:
-        log, other = new_log(files, clock), MetadataLog(files, clock)
-
-        def put_late(put: Put, path: str, data: Any) -> bool:
-            if lands_first:
-                put(path, data)
-            append(other)
-            append(other)
-            fold(other)
-            version = other.image().version
-            write_mark(files, "__cluster_metadata", Mark(version, version))
-            for cleaned in range(version):
-                files.delete(entry_path(cleaned))
-            clock.advance(log.keep_ms)
-            return put(path, data)
-
-        files.answers = [put_late]
-        return log
-
-    def test_it_is_taken_back(self) -> None:
-        files = ToldOtherwise()
-        log = self.held_up(files, ManualClock(), lands_first=False)
-
-        with pytest.raises(CommitConflictError, match="other commits landed first"):
-            append(log)
-        assert append(log) == 30
-        assert files.stat(entry_path(2)) is None
-
-    def test_one_that_had_landed_is_found_in_the_history(self) -> None:
-        files = ToldOtherwise()
-        log = self.held_up(files, ManualClock(), lands_first=True)
-
-        assert append(log) == 10
-        assert ends(log.image(TOPIC)) == 30
-
-    def test_the_image_is_dropped_under_its_lock(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Goal: no reader loses its image half way. Method: note who holds the lock then."""
-        files = ToldOtherwise()
-        log = self.held_up(files, ManualClock(), lands_first=True)
-        dropped: list[bool] = []
-
-        def noted(log: MetadataLog, name: str, value: object) -> None:
-            if name == "_image" and value is None:
-                dropped.append("owner=0 " not in repr(log._reading))
-            object.__setattr__(log, name, value)
-
-        monkeypatch.setattr(MetadataLog, "__setattr__", noted)
-        append(log)
-
-        assert dropped == [True]
-
-
-class TestReplacedLogDir:
-    def test_a_commit_says_so_and_the_next_one_sees_the_new_one(self, tmp_path: Path) -> None:
-        log = new_log(LocalFiles(str(tmp_path)))
-        shutil.copytree(tmp_path / "__cluster_metadata", tmp_path / "copy")
-        shutil.rmtree(tmp_path / "__cluster_metadata")
-        (tmp_path / "copy").rename(tmp_path / "__cluster_metadata")
-
-        assert log.current() is None
-        with pytest.raises(MissingFileError, match="replaced by another directory"):
-            append(log)
-        assert append(log) == 10
-
-    def test_one_that_is_gone_says_so(self, tmp_path: Path) -> None:
-        log = new_log(LocalFiles(str(tmp_path)))
-        shutil.rmtree(tmp_path / "__cluster_metadata")
-
-        with pytest.raises(MissingFileError, match="deleted or replaced"):
-            append(log)
-        with pytest.raises(MissingFileError, match="no metadata log here"):
-            append(log)
-
-    def test_entries_that_were_deleted_are_not_written_upon(self, tmp_path: Path) -> None:
-        log = new_log(LocalFiles(str(tmp_path)))
-        log.files.delete(entry_path(1))
-
-        with pytest.raises(CorruptMetadataError, match="version 0 of log .* restored or replaced"):
-            append(log)
-        assert log.files.stat(entry_path(2)) is None
-
-    def test_nor_those_that_go_during_a_put(self, tmp_path: Path) -> None:
-        """Goal: no entry is left behind a hole; a retry opens anew. Method: delete in a plan."""
-        log = new_log(LocalFiles(str(tmp_path)))
-
-        def plan(image: Image) -> Edit:
-            log.files.delete(entry_path(1))
-            return producing(segment())(image)
-
-        with pytest.raises(MissingFileError, match="0001.json is gone"):
-            log.commit(plan, TOPIC)
-        assert log.files.stat(entry_path(2)) is None
-        with pytest.raises(CorruptMetadataError, match="version 0 of log .* restored or replaced"):
-            append(log)
-        assert log.image().version == 0
-
-    def test_a_restored_one_is_noticed_by_its_entries(self) -> None:
-        files, clock = MemoryFiles(), ManualClock()
-        log = new_log(files, clock)
-        append(log)
-        files.delete(entry_path(2))
-        append(MetadataLog(files, clock))
-        append(MetadataLog(files, clock))
-
-        with pytest.raises(CorruptMetadataError, match="was restored or replaced"):
-            log.image()
-
-    def test_one_opened_anew_must_be_the_same(self) -> None:
-        files, clock = MemoryFiles(), ManualClock()
-        log = new_log(files, clock)
-        files.delete_tree("__cluster_metadata")
-        new_log(files, clock)
-        clock.advance(log.keep_ms)
-
-        with pytest.raises(CorruptMetadataError, match="where log .* was followed"):
-            log.image()
-        assert log.image().version == 1
 
 
 class TestBatches:

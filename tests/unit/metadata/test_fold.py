@@ -3,20 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from deltalake import DeltaTable, QueryBuilder
 
-from sparklog.errors import (
-    CorruptMetadataError,
-    LateWriterError,
-    LogDirError,
-    MissingFileError,
-    StorageError,
-)
+from sparklog.errors import LateWriterError
 from sparklog.log.names import random_uuid
 from sparklog.metadata import fold as f
 from sparklog.metadata.check import check
@@ -30,22 +21,17 @@ from sparklog.metadata.edit import (
     RunFile,
     TopicEdit,
 )
-from sparklog.metadata.entry import encode
 from sparklog.metadata.fold import commit_fold, fold, is_due
-from sparklog.metadata.history_runs import continued
 from sparklog.metadata.image import Image, Stamp
 from sparklog.metadata.image_rows import rows_of
-from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog, entry_path
+from sparklog.metadata.log import CLUSTER_METADATA
 from sparklog.metadata.producers import ProducerState
-from sparklog.metadata.repair import problems
 from sparklog.metadata.runs import in_order
 from sparklog.metadata.tables import PRODUCER, RECEIPT
-from sparklog.metadata.transactions import TransactionalId
-from sparklog.metadata.view import live_rows
 from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
-from tests.metadata_logs import TOPIC_ID, World, appended, names, read, segment
+from tests.metadata_logs import TOPIC_ID, World, appended, read, segment
 
 
 @pytest.fixture
@@ -271,104 +257,6 @@ class TestFold:
         assert read(world.fresh()) == said
 
 
-class TestWhileTheLogDirIsReplaced:
-    """Goal: only the entries that the image was made of are folded.
-
-    Method: files change after the fold has its image, as if the process had slept.
-    """
-
-    @pytest.fixture
-    def slept(self, world: World, monkeypatch: pytest.MonkeyPatch) -> World:
-        world.produce(5)
-        image = world.log.image()
-        monkeypatch.setattr(world.log, "image", lambda: image)
-        return world
-
-    def refuse(self, world: World, error: str) -> None:
-        before = names(world.files)
-        with pytest.raises(CorruptMetadataError, match=error):
-            fold(world.log)
-        assert names(world.files) == before
-
-    def test_by_an_older_copy(self, slept: World) -> None:
-        for version in (5, 6):
-            slept.files.delete(entry_path(version))
-
-        self.refuse(slept, f"{entry_path(5)} is missing")
-
-    @pytest.mark.parametrize("version", [0, 3, 6])
-    def test_by_a_log_with_other_entries(self, slept: World, tmp_path: Path, version: int) -> None:
-        other = World(LocalFiles(str(tmp_path / "other")))
-        other.produce(5)
-        data = bytes(other.files.read(entry_path(version)))
-        slept.files.overwrite(entry_path(version), data)
-
-        self.refuse(slept, "is entry '[0-9a-f]{24}' now, and was '[0-9a-f]{24}'")
-
-    @pytest.mark.parametrize("version", [0, 3, 6])
-    def test_by_damaged_bytes_of_the_same_length(self, slept: World, version: int) -> None:
-        data = bytes(slept.files.read(entry_path(version)))
-        at = data.index(b'"edits":[') + 20
-        slept.files.overwrite(entry_path(version), data[:at] + b"#" + data[at + 1 :])
-
-        self.refuse(slept, f"{entry_path(version)}: the entry does not match its checksum")
-
-    def test_by_another_newest_entry(self, slept: World) -> None:
-        newest = slept.fresh().read_entry(6)
-        assert newest is not None
-        assert newest.edits_json is not None
-        other = encode(replace(newest, id="0" * 24), newest.edits_json)
-        slept.files.overwrite(entry_path(6), other)
-
-        self.refuse(slept, f"is entry '{'0' * 24}' now, and was '{newest.id}'")
-
-    def test_an_entry_that_is_missing_for_a_moment(
-        self, slept: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def read(path: str) -> Any:
-            if path == entry_path(3) and not missed:
-                missed.append(path)
-                raise MissingFileError(path)
-            return found(path)
-
-        missed: list[str] = []
-        found = slept.files.read
-        monkeypatch.setattr(slept.files, "read", read)
-
-        self.refuse(slept, f"{entry_path(3)} is missing")
-
-    def test_after_the_entries_were_read(
-        self, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def replaced(*given: Any) -> Any:
-            data = other.files.read(entry_path(cover))
-            world.files.overwrite(entry_path(cover), bytes(data))
-            return continued(*given)
-
-        other = World(LocalFiles(str(tmp_path / "other")))
-        for one in (world, other):
-            one.produce(5)
-        cover = world.log.image().version
-        monkeypatch.setattr("sparklog.metadata.fold.continued", replaced)
-
-        assert fold(world.log) is None
-        assert world.log.image().version == cover
-
-    def test_by_another_edits_file_of_the_same_length(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("sparklog.metadata.log.EDITS_BYTES_MAX", 9)
-        world.produce(1)
-        image = world.log.image()
-        monkeypatch.setattr(world.log, "image", lambda: image)
-        (name,) = names(world.files, "_edits")
-        path = f"{CLUSTER_METADATA}/_edits/{name}"
-        data = bytes(world.files.read(path))
-        world.files.overwrite(path, data.replace(b"PRODUCE", b"PROCURE"))
-
-        self.refuse(world, f"{path}: {len(data)} bytes with CRC-32C")
-
-
 class TestIsDue:
     @pytest.mark.parametrize(
         ("version", "cover", "size", "due"),
@@ -408,80 +296,6 @@ class TestTheHorizon:
 
         with pytest.raises(LateWriterError, match="written before the vacuum horizon 10"):
             check(image, Edit(operation="FOLD", fold=made))
-
-
-class TestForOthers:
-    """Delta's readers read it; their VACUUM and writes do no harm."""
-
-    @pytest.fixture
-    def table(self, world: World) -> str:
-        world.produce(9)
-        fold(world.log)
-        world.produce(2)
-        world.remove_first(1)
-        fold(world.log)
-        world.produce(1)
-        return f"{world.files.uri}/{CLUSTER_METADATA}"
-
-    def test_the_view_has_the_rows_of_the_image(self, world: World, table: str) -> None:
-        found = QueryBuilder().register("metadata", DeltaTable(table))
-        batches = found.execute(live_rows("metadata")).read_all()
-        rows: list[dict[str, Any]] = pa.table(batches).to_pylist()
-        image = world.log.image()
-        expected = world.log.runs.newest(image.fold.runs, None).num_rows
-        expected += world.log.runs.newest(image.fold.runs, [TOPIC_ID]).num_rows
-
-        assert len(rows) == expected
-        partitions = [row for row in rows if row["kind"] == "partition"]
-        ends = {row["partition"]: row["log_end_offset"] for row in partitions}
-        assert ends == {0: 20, 1: 30, 2: 30, 3: 30}
-        segments = [row for row in rows if row["kind"] == "segment" and row["removed_ms"] is None]
-        assert len(segments) == 10
-
-    def test_the_view_has_the_newest_row_of_a_transactional_id(self, world: World) -> None:
-        for ids in (
-            {"moves": TransactionalId("moves", 1, 0, 9), "goes": TransactionalId("goes", 3, 0, 9)},
-            {"moves": TransactionalId("moves", 2, 0, 9), "goes": None},
-        ):
-            world.commit(Edit(operation="INIT", transactional_ids=ids))
-            fold(world.log)
-        table = DeltaTable(f"{world.files.uri}/{CLUSTER_METADATA}")
-
-        found = QueryBuilder().register("metadata", table).execute(live_rows("metadata"))
-
-        rows: list[dict[str, Any]] = pa.table(found.read_all()).to_pylist()
-        said = [row for row in rows if row["kind"] == "transactional_id"]
-        assert [(row["name"], row["producer_id"]) for row in said] == [("moves", 2)]
-
-    def test_their_vacuum_deletes_nothing(self, world: World, table: str) -> None:
-        kept, said = names(world.files), read(world.log)
-        gone = DeltaTable(table).vacuum(
-            retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True
-        )
-
-        left = [name for name in names(world.files) if "_delta_log" not in name]
-        assert gone == []
-        assert left == [name for name in kept if "_delta_log" not in name]
-        assert read(world.fresh()) == said
-
-    def test_what_they_commit_is_refused_or_passed_over(self, world: World, table: str) -> None:
-        DeltaTable(table).vacuum(
-            retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True
-        )
-        found = list(problems(world.files, world.clock))
-
-        assert found == []
-        world.produce(1)
-        path = Path(table, "_delta_log", f"{world.log.image().version + 1:020}.json")
-        path.write_text('{"commitInfo":{"operation":"OPTIMIZE"}}\n{"remove":{"path":"x"}}\n')
-        with pytest.raises(LogDirError, match=f"{path.name}: OPTIMIZE of None holds remove"):
-            world.fresh().image()
-
-    def test_a_run_they_took_is_told(self, world: World, table: str) -> None:
-        Path(table, world.log.image().fold.runs[0].path).unlink()
-
-        with pytest.raises((StorageError, CorruptMetadataError), match="_runs/"):
-            MetadataLog(world.files, world.clock).image()
 
 
 def test_constants_are_those_of_the_design() -> None:

@@ -1,6 +1,6 @@
-"""Damage of every kind of file: it is found by name, mended where it can be, nothing is deleted."""
+"""Damaged files, but for runs: found by name, mended where it can be, nothing is deleted."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,9 @@ from sparklog.errors import (
     UnsupportedFeatureError,
 )
 from sparklog.log.names import uuid7
-from sparklog.metadata import history_runs as h
-from sparklog.metadata.diagnosis import run_problem, tearable
+from sparklog.metadata.diagnosis import tearable
 from sparklog.metadata.edit import Edit
 from sparklog.metadata.fold import POINTER, checkpoint_path, fold
-from sparklog.metadata.history import history, oldest_version
 from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES, HINT, MetadataLog, entry_path
 from sparklog.metadata.repair import TORN, problems, repair
 from sparklog.metadata.turn import Turn
@@ -27,6 +25,7 @@ from sparklog.storage.files import FileStat
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 from tests.metadata_logs import NOW_MS, World, names, read
+from tests.repairing import cut, damage, flip, found, made
 
 FOLDED = 7
 """The version of the first fold: it covers 0 to 6. A second one is 12, and 14 is the last entry."""
@@ -35,33 +34,6 @@ FOLDED = 7
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return made(World(LocalFiles(str(tmp_path))))
-
-
-def made(world: World) -> World:
-    world.produce(5)
-    fold(world.log)
-    world.produce(4)
-    fold(world.log)
-    world.produce(2)
-    assert (world.log.image().version, world.log.image().fold.cover) == (14, 11)
-    return world
-
-
-def damage(world: World, path: str, data: bytes = b"", keep: int = 0) -> None:
-    """Leave so much of a file's beginning, and other bytes behind it."""
-    file = Path(world.files.uri, path)
-    file.write_bytes(file.read_bytes()[:keep] + data)
-
-
-def flip(world: World, path: str, at: int) -> None:
-    file = Path(world.files.uri, path)
-    data = bytearray(file.read_bytes())
-    data[at] ^= 0xFF
-    file.write_bytes(data)
-
-
-def found(world: World) -> list[str]:
-    return [one.path for one in problems(world.files, world.clock)]
 
 
 def put_aside(world: World) -> list[str]:
@@ -285,121 +257,6 @@ class TestHints:
         world.files.write_new(f"{CLUSTER_METADATA}/_marks/x", b"")
 
         assert put_aside(world) == ["x"]
-
-
-Damage = Callable[[World, str], None]
-
-
-def cut(world: World, path: str) -> None:
-    damage(world, path, keep=100)
-
-
-def flip_page(world: World, path: str) -> None:
-    flip(world, path, 60)
-
-
-def gone(world: World, path: str) -> None:
-    world.files.delete(path)
-
-
-@pytest.mark.parametrize("harm", [cut, flip_page, gone])
-class TestRuns:
-    def test_one_is_made_again_from_the_history(self, world: World, harm: Damage) -> None:
-        said = read(world.log)
-        run = world.log.image().fold.runs[0].path
-        harm(world, f"{CLUSTER_METADATA}/{run}")
-
-        assert found(world) == [f"{CLUSTER_METADATA}/{run}"]
-        (line, *_) = repair(world.files, world.clock)
-        assert line == "folded anew up to version 14"
-        assert found(world) == []
-        assert read(world.fresh()) == said
-        assert [one.version for one in history(world.fresh())][-1] == 0
-
-    def test_or_from_the_fold_before(
-        self, world: World, harm: Damage, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        said = read(world.log)
-        image = world.log.image()
-        harm(world, f"{CLUSTER_METADATA}/{image.fold.runs[-1].path}")
-        for version in range(3):
-            world.files.delete(entry_path(version))
-        monkeypatch.setattr("sparklog.metadata.diagnosis.oldest_version", lambda _: 7)
-
-        repair(world.files, world.clock)
-        assert found(world) == []
-        assert read(world.fresh()) == said
-
-    def test_else_it_is_told_and_nothing_is_moved(self, world: World, harm: Damage) -> None:
-        image = world.log.image()
-        run, past = image.fold.runs[-1].path, image.fold.history[0].path
-        for path in (run, past):
-            harm(world, f"{CLUSTER_METADATA}/{path}")
-        for name in names(world.files, "_runs"):
-            world.files.delete(f"{CLUSTER_METADATA}/_runs/{name}")
-        before = names(world.files)
-
-        assert {one.is_mendable for one in problems(world.files, world.clock)} == {False}
-        with pytest.raises(CorruptMetadataError, match="_runs/"):
-            repair(world.files, world.clock)
-        assert names(world.files) == before
-
-    def test_a_damaged_history_is_cut(
-        self, world: World, harm: Damage, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(h, "MERGED_ROWS_MAX", 0)
-        world.produce(9)
-        fold(world.log)
-        said = read(world.log)
-        runs = world.log.image().fold.history
-        harm(world, f"{CLUSTER_METADATA}/{runs[-2].path}")
-
-        assert found(world) == [f"{CLUSTER_METADATA}/{runs[-2].path}"]
-        repair(world.files, world.clock)
-        assert found(world) == []
-        assert read(world.fresh()) == said
-        assert oldest_version(world.fresh().image()) == runs[-1].from_version
-
-    def test_a_damaged_cut_goes(
-        self, world: World, harm: Damage, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(h, "CUT_EVERY", 4)
-        world.produce(9)
-        fold(world.log)
-        said = read(world.log)
-        harm(world, f"{CLUSTER_METADATA}/{world.log.image().fold.history[-1].path}")
-
-        repair(world.files, world.clock)
-        assert found(world) == []
-        assert read(world.fresh()) == said
-
-
-class TestHistoryRuns:
-    def test_a_damaged_one_does_not_stand_in_for_a_run(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """One of three is damaged, and so is a run: the edits between are not known."""
-        monkeypatch.setattr(h, "MERGED_ROWS_MAX", 0)
-        world.produce(3)
-        fold(world.log)
-        image = world.log.image()
-        cut(world, f"{CLUSTER_METADATA}/{image.fold.history[1].path}")
-        for name in names(world.files, "_runs"):
-            cut(world, f"{CLUSTER_METADATA}/_runs/{name}")
-
-        assert {one.is_mendable for one in problems(world.files, world.clock)} == {False}
-
-    def test_that_hold_other_versions_are_told(self, world: World) -> None:
-        image = world.log.image()
-        run = image.fold.history[-1]
-        table = h.rows_of_run(world.files, run)
-        written = h.write(world.files, table.slice(1), (run.from_version, run.to_version), 5)
-        reader = MetadataLog(world.files, world.clock)
-        assert "does not hold the versions" in run_problem(reader, written)
-        more = image.fold.runs[-1]._replace(rows=999)
-        assert "holds 2" in run_problem(reader, more) or "rows; the fold" in run_problem(
-            reader, more
-        )
 
 
 class TestWhileOthersCommit:

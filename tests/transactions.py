@@ -10,7 +10,7 @@ from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import PartitionLog
-from sparklog.metadata.transaction_plans import NOBODY, Producer, Step
+from sparklog.metadata.transaction_plans import NOBODY, Producer, Step, edit_of_ids
 from sparklog.metadata.transactions import (
     PendingOffset,
     TransactionalId,
@@ -25,6 +25,8 @@ from tests.client_batches import NOW_MS, client_batch
 
 TRANSACTIONAL = 0x10
 TIMEOUT_MS = 60_000
+OLD = 9
+"""A version of Produce without KIP-890: epochs stay, and partitions are added first."""
 
 
 class Instance:
@@ -156,3 +158,19 @@ def new_log_dir(path: str, *topics: str, partitions: int = 2) -> Instance:
         [NewTopic(name, partitions) for name in topics]
     )
     return Instance(path)
+
+
+def ready(instance: Instance, version: int = 13) -> Client:
+    """A producer that is ready."""
+    found = Client(instance, version=version)
+    found.init()
+    return found
+
+
+def with_epoch(client: Client, epoch: int) -> Producer:
+    """Take a producer's epoch near its end, as thousands of steps would do."""
+    known = client.instance.state(client.name)
+    edit = edit_of_ids("TEST", known._replace(epoch=epoch))
+    client.instance.catalog.log.commit(lambda _: edit)
+    client.producer = client.producer._replace(epoch=epoch)
+    return client.producer

@@ -1,13 +1,11 @@
-"""The steps of transactions: what is committed, aborted, fenced, and sent again."""
+"""The steps of transactions: records are added, committed, aborted; an end may be sent again."""
 
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
 from sparklog.admin import AdminClient
 from sparklog.errors import (
-    CommitConflictError,
     InvalidProducerEpochError,
     InvalidTxnStateError,
     ProducerFencedError,
@@ -15,19 +13,10 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.metadata.edit import OpenTransaction
-from sparklog.metadata.transaction_plans import Producer, Step, bound
-from sparklog.metadata.transactions import (
-    EPOCH_MAX,
-    PendingOffset,
-    TransactionPartition,
-    TransactionStatus,
-)
+from sparklog.metadata.transaction_plans import Producer, Step
+from sparklog.metadata.transactions import EPOCH_MAX, TransactionPartition, TransactionStatus
 from sparklog.model import READ_UNCOMMITTED
-from sparklog.transactions.ending import Decision
-from tests.transactions import Client, Instance, new_log_dir
-
-OLD = 9
-"""A version of Produce without KIP-890: epochs stay, and partitions are added first."""
+from tests.transactions import OLD, Client, Instance, new_log_dir, ready, with_epoch
 
 
 @pytest.fixture
@@ -38,29 +27,12 @@ def instance(tmp_path: Path) -> Instance:
 
 @pytest.fixture
 def client(instance: Instance) -> Client:
-    """A producer that is ready."""
-    found = Client(instance)
-    found.init()
-    return found
+    return ready(instance)
 
 
 @pytest.fixture
 def old(instance: Instance) -> Client:
-    """The same, of before KIP-890."""
-    found = Client(instance, version=OLD)
-    found.init()
-    return found
-
-
-def with_epoch(client: Client, epoch: int) -> Producer:
-    """Take a producer's epoch near its end, as thousands of steps would do."""
-    from sparklog.metadata.transaction_plans import edit_of_ids
-
-    known = client.instance.state(client.name)
-    edit = edit_of_ids("TEST", known._replace(epoch=epoch))
-    client.instance.catalog.log.commit(lambda _: edit)
-    client.producer = client.producer._replace(epoch=epoch)
-    return client.producer
+    return ready(instance, OLD)
 
 
 class TestEnd:
@@ -196,120 +168,6 @@ class TestEnd:
         assert (instance.state().started_ms, instance.state().used_ms) == (0, began_ms + 70)
 
 
-class TestInit:
-    def test_each_time_raises_the_epoch(self, client: Client) -> None:
-        first = client.producer
-
-        assert client.init() == first._replace(epoch=first.epoch + 1)
-
-    def test_ids_have_producers_of_their_own(self, instance: Instance, client: Client) -> None:
-        other = Client(instance, "other").init()
-
-        assert other.producer_id != client.producer.producer_id
-
-    def test_aborts_what_is_open_and_fences_its_producer(
-        self, instance: Instance, client: Client
-    ) -> None:
-        client.produce("1")
-        later = Client(instance)
-        later.init()
-
-        assert later.producer.epoch == client.producer.epoch + 2
-        assert instance.log().last_stable_offset == 2
-        assert client.produce("2") is InvalidProducerEpochError
-        with pytest.raises(ProducerFencedError):
-            client.commit()
-
-    def test_one_that_goes_on_gets_the_next_epoch(self, client: Client) -> None:
-        before = client.producer
-
-        assert client.init(before) == before._replace(epoch=before.epoch + 1)
-        assert client.init(before) == client.producer
-
-    def test_one_that_goes_on_aborts_its_open_transaction(self, client: Client) -> None:
-        client.produce("x")
-        client.init(client.producer)
-        client.produce("y")
-        client.commit()
-
-        assert client.instance.values()[0] == ["y"]
-
-    def test_one_that_is_not_the_newest_is_fenced(self, client: Client) -> None:
-        before = client.producer
-        client.init()
-        client.produce("x")
-
-        with pytest.raises(ProducerFencedError, match=f"producer {before.producer_id} of epoch 0"):
-            Client(client.instance).init(before)
-        assert client.instance.state().is_open
-
-    def test_behind_the_last_epoch_there_is_another_producer(self, client: Client) -> None:
-        before = with_epoch(client, EPOCH_MAX - 1)
-        after = client.init(before)
-
-        assert (after.producer_id == before.producer_id + 1, after.epoch) == (True, 0)
-
-    @pytest.mark.parametrize("timeout_ms", [0, 900_001])
-    def test_a_timeout_out_of_bounds_is_refused(self, instance: Instance, timeout_ms: int) -> None:
-        with pytest.raises(UsageError, match="allowed are 1 to 900000"):
-            instance.transactions.init("id", timeout_ms)
-
-    def test_gives_up_when_others_keep_beginning(
-        self, client: Client, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        client.produce("x")
-        monkeypatch.setattr(client.instance.transactions.ends, "end", lambda _: None)
-
-        with pytest.raises(CommitConflictError, match="kept beginning"):
-            client.init()
-
-    def test_one_that_is_overtaken_aborts_nothing_of_its_successor(
-        self, instance: Instance, client: Client, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        other = Client(Instance(instance.catalog.files.uri))
-        end = instance.transactions.ends.end
-
-        def overtaken(decide: Decision) -> object:
-            other.init()
-            other.produce("theirs")
-            return end(decide)
-
-        client.produce("lost")
-        monkeypatch.setattr(instance.transactions.ends, "end", overtaken)
-        with pytest.raises(ProducerFencedError):
-            client.init(client.producer)
-        other.commit()
-
-        assert instance.values()[0] == ["theirs"]
-
-    def test_one_whose_transaction_ends_meanwhile_goes_on(
-        self, instance: Instance, client: Client, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        before = client.producer
-        end = instance.transactions.ends.end
-
-        def ended(decide: Decision) -> object:
-            Instance(instance.catalog.files.uri).transactions.end(client.step, is_commit=True)
-            return end(decide)
-
-        client.produce("kept")
-        monkeypatch.setattr(instance.transactions.ends, "end", ended)
-
-        assert client.init(before) == before._replace(epoch=1)
-        assert instance.values()[0] == ["kept"]
-
-    def test_another_conflict_aborts_nothing(
-        self, instance: Instance, client: Client, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        client.produce("x")
-        busy = Mock(side_effect=CommitConflictError("other commits landed first"))
-        monkeypatch.setattr(instance.catalog.log, "commit", busy)
-
-        with pytest.raises(CommitConflictError, match="landed first"):
-            client.init()
-        assert instance.state().is_open
-
-
 def test_a_topic_that_was_deleted_is_not_added(instance: Instance, client: Client) -> None:
     place = TransactionPartition(instance.catalog.topic("t").topic_id, 0)
     AdminClient(instance.catalog.files.uri).delete_topics(["t"])
@@ -419,73 +277,3 @@ class TestSteps:
         assert not transactions.abort("id", number=2)
         assert transactions.abort("id", number=1)
         assert client.produce("y") is InvalidProducerEpochError
-
-
-class TestBinding:
-    """Steps of clients from before KIP-890, which a paused instance takes when all is over."""
-
-    def arrived(self, old: Client, *, ends: bool = False) -> Step:
-        """A step as it is bound when it arrives."""
-        return bound(old.instance.catalog.image(), old.step, ends=ends)
-
-    def goes_on(self, old: Client) -> None:
-        """The client has asked another instance: it ends its transaction and begins the next."""
-        if old.instance.state().is_open:
-            old.commit()
-        old.add(0)
-        old.produce("next")
-
-    def test_a_late_end_does_not_end_the_next_transaction(
-        self, instance: Instance, old: Client
-    ) -> None:
-        old.add(0)
-        late = self.arrived(old, ends=True)
-        self.goes_on(old)
-
-        with pytest.raises(InvalidTxnStateError, match="a step of its transaction 1, which is ove"):
-            instance.transactions.end(late, is_commit=True, bumps=False)
-        assert (instance.state().number, instance.state().is_open) == (2, True)
-
-    def test_nor_does_one_that_was_sent_again(self, instance: Instance, old: Client) -> None:
-        old.add(0)
-        old.commit()
-        late = self.arrived(old, ends=True)
-        assert instance.transactions.end(late, is_commit=True, bumps=False) == old.producer
-        self.goes_on(old)
-
-        with pytest.raises(InvalidTxnStateError):
-            instance.transactions.end(late, is_commit=True, bumps=False)
-
-    def test_late_offsets_are_not_those_of_the_next(self, instance: Instance, old: Client) -> None:
-        old.add(0)
-        late = self.arrived(old)
-        self.goes_on(old)
-        pending = [PendingOffset("g", "t", 0, 5)]
-
-        with pytest.raises(InvalidTxnStateError):
-            instance.transactions.commit_offsets(late, "g", pending)
-        with pytest.raises(InvalidTxnStateError):
-            instance.transactions.add_group(late, "g")
-        assert instance.state().offsets == ()
-
-    def test_a_late_partition_begins_no_transaction(self, instance: Instance, old: Client) -> None:
-        late = self.arrived(old)
-        self.goes_on(old)
-        place = instance.state().partitions
-        old.commit()
-
-        with pytest.raises(InvalidTxnStateError):
-            instance.transactions.add_partitions(late, place)
-        assert not instance.state().is_open
-
-    def test_steps_that_come_together_are_of_one(self, instance: Instance, old: Client) -> None:
-        first, second = self.arrived(old), self.arrived(old)
-        instance.transactions.add_group(first, "g")
-        instance.transactions.add_group(second, "h")
-
-        assert (instance.state().groups, instance.state().number) == (("g", "h"), 1)
-
-    def test_of_an_unknown_id_are_of_none(self, instance: Instance, old: Client) -> None:
-        old.name = "unknown"
-
-        assert self.arrived(old) == old.step

@@ -103,6 +103,13 @@ def append_to(
     return commit_write(found, plan, writer.close())
 
 
+def write(found: Catalog, topic: str, *timestamps: int) -> None:
+    """Write records with these timestamps to partition 0."""
+    count = len(timestamps)
+    records = columns(["v"] * count, [b"v"] * count, timestamps)
+    append_to(found, 0, records, topic=topic)
+
+
 def catalog(log_dir: Place, options: Mapping[str, str] | None = None) -> Catalog:
     """The topics of a log dir, as they are now."""
     if isinstance(log_dir, str | Path):

@@ -29,6 +29,8 @@ from tests.partitions import Partition, Piece
 
 COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": "1000"}
 T0 = 1_600_000_000_000
+LARGE = "=" + "x" * 300
+"""The end of a record's text: a value of 300 bytes."""
 
 
 def parsed(text: str) -> tuple[bytes | None, bytes | None]:

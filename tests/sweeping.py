@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock, SystemClock
+from sparklog.errors import StoragePermissionError
 from sparklog.fleet import Fleet, LocalFleet
 from sparklog.log.names import LOG_SUFFIX, segment_name, uuid7
 from sparklog.log_writer import TopicWriter, WriteOptions, plan_write
@@ -18,8 +20,11 @@ from sparklog.maintenance.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog, topic_directory
 from sparklog.model import SegmentEntry
 from sparklog.storage.files import Files
-from tests.edits import edited
-from tests.logs import Place, catalog, columns, image
+from sparklog.storage.local import LocalFiles
+from tests import edits
+from tests.edits import edited, segment
+from tests.logs import Place, append, catalog, columns, image
+from tests.maintenance import new_topic
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -111,3 +116,41 @@ def make_old(*paths: Path, seconds: float = 1_600_000_000) -> None:
     """Give files another modification time."""
     for path in paths:
         os.utime(path, (seconds, seconds))
+
+
+def two_topics(path: Path) -> str:
+    """A topic that stays, and one that is deleted."""
+    log_dir = new_topic(path)
+    new_topic(log_dir, "gone")
+    for topic in ("t", "gone"):
+        append(log_dir, 0, range(20), topic=topic)
+    return log_dir
+
+
+def delete(log_dir: str, topic: str = "gone") -> Path:
+    """Delete a topic; return its directory."""
+    directory = directory_of(log_dir, topic)
+    AdminClient(log_dir).delete_topics([topic])
+    return directory
+
+
+class Stuck(LocalFiles):
+    """Files that cannot be deleted."""
+
+    def delete(self, path: str) -> None:
+        raise StoragePermissionError(f"cannot delete {path}")
+
+
+def put_shared(log_dir: str) -> str:
+    """Put a shared segment of now that nobody names; return its path."""
+    name = f"{uuid7(SystemClock().now_ms(), os.urandom(10))}.log"
+    put(Path(log_dir), f"__shared/{name}")
+    return f"__shared/{name}"
+
+
+def add_slices(log_dir: str, topic: str, path: str) -> SegmentEntry:
+    """Let a topic name a slice of a shared segment."""
+    found = catalog(log_dir)
+    entry = segment(0, records=2, log_path=path, log_position=3, log_bytes=3)
+    edits.append(found, found.topic(topic), entry)
+    return image(log_dir, topic).partition(0).entries()[-1]

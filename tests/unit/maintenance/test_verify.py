@@ -1,7 +1,9 @@
-"""Verify over files and the image; which batches of a damaged log are sound: test_salvage.py."""
+"""Verify over files and the image; which batches of a damaged log are sound: test_salvage.py.
+
+Repairs: test_verify_repair.py.
+"""
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,6 @@ from hypothesis import given
 from immutables import Map
 
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from sparklog.maintenance import verify as verify_module
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.runner import DONE, FAILED
 from sparklog.maintenance.verified_image import image_problems
@@ -22,38 +23,14 @@ from sparklog.metadata.tables import segments_table
 from sparklog.storage.memory import MemoryFiles
 from tests import edits
 from tests.damage import Log
-from tests.logs import append, log_files, rows
+from tests.logs import append
 from tests.maintenance import make_unreadable, new_topic, outcome_of, run
 from tests.partitions import DIRECTORY, NOW_MS, TOPIC, Partition, batch, marker, partitions
+from tests.verifying import ZERO, check, damaged, repair, sound, two
 
 pytestmark = pytest.mark.slow
 
-ZERO = {"index.interval.bytes": "0"}
-"""The interval of the indexes that tests.partitions writes."""
 OTHER = {"index.interval.bytes": "90"}
-
-check = partial(outcome_of, verify, repair=False, records=False, configs=ZERO)
-repair = partial(outcome_of, verify, repair=True, records=False, configs=ZERO)
-
-
-def two() -> Partition:
-    """Two segments of three batches of two records each."""
-    parts = [batch(n, n + 1, size=10) for n in range(6)]
-    return Partition().append(*parts[:3]).append(*parts[3:])
-
-
-def damaged() -> Partition:
-    """The same, a byte of its fourth batch turned: offsets 6 and 7."""
-    partition = two()
-    return partition.flip_byte(partition.path(LOG_SUFFIX, 1), 70)
-
-
-def sound(outcome: Outcome) -> bool:
-    return not outcome.problems and not outcome.notes
-
-
-def expected_without(partition: Partition, *lost: int) -> list[Any]:
-    return [record for record in partition.records if record.offset not in lost]
 
 
 class TestSound:
@@ -383,171 +360,3 @@ class TestFiles:
 
         gaps = ["t-0: offsets [1, 2) have no segment", "t-0: offsets [3, 4) have no segment"]
         assert outcome.notes == gaps[:count]
-
-
-class TestRepair:
-    def test_a_damaged_log_is_put_aside_and_its_sound_batches_go_on(self) -> None:
-        partition = damaged()
-        path = partition.path(LOG_SUFFIX, 1)
-        data, entry = partition.bytes_of(path), partition.segments[1]
-        outcome = repair(partition)
-
-        aside = f"{DIRECTORY}/quarantine/{entry.log_path}"
-        assert outcome.problems == []
-        assert outcome.notes[1:] == [
-            f"t-0: put aside as {aside}",
-            "t-0: offsets [6, 8) are lost",
-        ]
-        assert (outcome.counts["damaged"], outcome.counts["repaired"]) == (1, 1)
-        assert partition.bytes_of(aside) == partition.bytes_of(path) == data
-        assert partition.read() == expected_without(partition, 6, 7)
-        new = partition.segments[1]
-        assert (new.base_offset, new.next_offset, new.record_count) == (6, 12, 4)
-        assert (new.created_ms, new.min_timestamp) == (entry.created_ms, entry.min_timestamp)
-        assert sound(check(partition))
-
-    def test_goes_in_rounds_when_segments_are_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(verify_module, "SEGMENTS_MAX", 1)
-        partition = two()
-        for slot in range(2):
-            partition.flip_byte(partition.path(LOG_SUFFIX, slot), 20)
-        outcome = repair(partition)
-
-        counts = [outcome.counts[name] for name in ("segments", "damaged", "repaired")]
-        assert (counts, outcome.problems) == ([2, 2, 2], [])
-
-    @given(partitions())
-    def test_of_any_segment_keeps_all_other_batches(self, partition: Partition) -> None:
-        for slot in range(len(partition.segments)):
-            partition.flip_byte(partition.path(LOG_SUFFIX, slot), 20)
-        repair(partition)
-        start = partition.log.log_start_offset
-
-        assert set(partition.read(start)) <= set(partition.expected(start))
-        assert check(partition).problems == []
-
-    def test_a_segment_without_a_sound_batch_goes(self) -> None:
-        partition = two()
-        path = partition.path(LOG_SUFFIX, 0)
-        partition.zero(path, 0, len(partition.bytes_of(path)))
-        outcome = repair(partition)
-
-        assert "t-0: offsets [0, 6) are lost" in outcome.notes
-        assert [entry.base_offset for entry in partition.segments] == [6]
-        assert partition.read() == partition.expected(6)
-        assert check(partition).notes == ["t-0: offsets [0, 6) have no segment"]
-
-    def test_a_missing_log_loses_its_row(self) -> None:
-        partition = two()
-        path = partition.path(LOG_SUFFIX, 0)
-        partition.remove(path)
-        outcome = repair(partition)
-
-        assert outcome.notes == [
-            f"t-0: {path}: the file is missing",
-            "t-0: offsets [0, 6) are lost",
-        ]
-        assert len(partition.segments) == 1
-        assert check(partition).problems == []
-
-    def test_a_row_that_says_otherwise_is_written_anew(self) -> None:
-        partition = two()
-        partition.with_columns(partition.segments[1], record_count=5, min_timestamp=3)
-        outcome = repair(partition)
-
-        assert outcome.problems == []
-        assert not any("lost" in note for note in outcome.notes)
-        assert partition.segments[1].record_count == 6
-        assert partition.read() == partition.expected()
-
-    def test_what_a_log_does_not_say_is_kept(self) -> None:
-        partition = damaged()
-        columns = {"delete_horizon_ms": 5, "key_index_path": "t-0/k", "min_timestamp": 3}
-        partition.with_columns(partition.segments[1], log_crc32c=None, **columns)
-        repair(partition)
-
-        new = partition.segments[1]
-        assert (new.delete_horizon_ms, new.key_index_path) == (5, "t-0/k")
-
-    @pytest.mark.parametrize("suffix", [INDEX_SUFFIX, TIME_INDEX_SUFFIX])
-    def test_indexes_are_built_anew(self, suffix: str) -> None:
-        partition = two()
-        right = partition.bytes_of(partition.path(suffix, 1))
-        partition.remove(partition.path(suffix, 1))
-        outcome = repair(partition)
-
-        log = partition.segments[1].log_path
-        assert (outcome.problems, outcome.notes) == ([], [f"t-0: new indexes of {log}"])
-        assert partition.bytes_of(partition.path(suffix, 1)) == right
-        assert check(partition).problems == []
-
-    def test_a_second_run_goes_on_where_one_died(self) -> None:
-        partition = damaged()
-        path = partition.segments[1].log_path
-        partition.files.link_or_copy(f"{DIRECTORY}/{path}", f"{DIRECTORY}/quarantine/{path}")
-
-        assert repair(partition).problems == []
-        assert partition.read() == expected_without(partition, 6, 7)
-
-    @pytest.mark.parametrize("kind", ["link_or_copy", "sync", "create", "write", "close"])
-    def test_storage_that_fails_leaves_everything_as_it_was(self, kind: str) -> None:
-        partition = damaged()
-        before = partition.segments
-        assert isinstance(partition.files, MemoryFiles)
-        partition.files.fail_next(kind)
-
-        assert len(repair(partition).problems) == 2
-        assert partition.segments == before
-        assert repair(partition).problems == []
-
-    def test_storage_that_fails_leaves_indexes_as_they_were(self) -> None:
-        partition = two()
-        partition.remove(partition.path(INDEX_SUFFIX, 1))
-        assert isinstance(partition.files, MemoryFiles)
-        partition.files.fail_next("create")
-
-        assert len(repair(partition).problems) == 2
-        assert repair(partition).problems == []
-
-    def test_everything_is_durable_before_the_commit(self) -> None:
-        partition = damaged()
-        assert isinstance(partition.files, MemoryFiles)
-        partition.files.sync(stat.path for stat in partition.files.list(recursive=True))
-        repair(partition)
-        partition.files.lose_unsynced()
-
-        assert partition.read() == expected_without(partition, 6, 7)
-        assert check(partition).problems == []
-
-    def test_a_segment_that_others_replaced_meanwhile_is_left_to_them(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        partition = damaged()
-        key = partition.segments[1].key
-        link = partition.files.link_or_copy
-
-        def late(source: str, target: str) -> None:
-            monkeypatch.undo()
-            link(source, target)
-            partition.commit(remove=[key], removed_ms=NOW_MS)
-
-        monkeypatch.setattr(partition.files, "link_or_copy", late)
-        outcome = repair(partition)
-        assert outcome.counts["repaired"] == 0
-        assert len(partition.segments) == 1
-
-    def test_other_partitions_are_as_they_were(self, tmp_path: Path) -> None:
-        log_dir = new_topic(tmp_path / "log", partitions=2)
-        for number in range(4):
-            append(log_dir, number % 2, range(9))
-        before = rows(log_dir)
-        bad = log_files(log_dir)[0]
-        data = bytearray(bad.read_bytes())
-        data[70] ^= 1
-        bad.write_bytes(data)
-        outcome = outcome_of(verify, log_dir, repair=True, records=True)
-
-        assert (outcome.counts["damaged"], outcome.counts["repaired"]) == (1, 1)
-        assert rows(log_dir)[1] == before[1]
-        assert rows(log_dir)[0] == before[0][9:]
-        assert len(log_files(log_dir)) == 5 - 1

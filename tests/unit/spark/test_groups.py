@@ -15,7 +15,7 @@ from sparklog.spark.groups import GroupCommits
 from sparklog.spark.plan import plan_read, plan_start
 from sparklog.spark.position import Position
 from tests.logs import append, catalog, new_topic
-from tests.unit.spark.test_stream_reader import Stream
+from tests.streams import Stream
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 GROUP = "nightly"

@@ -2,10 +2,8 @@
 
 import json
 from pathlib import Path
-from typing import Any, ClassVar
 
 import pytest
-from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -13,95 +11,19 @@ from pyspark.sql.streaming.datasource import (
     ReadMinRows,
 )
 
-from sparklog.admin import AdminClient, NewTopic
+from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock, SystemClock
-from sparklog.config.options import SOURCE_OPTIONS, parse_options
-from sparklog.errors import (
-    LogDirError,
-    OffsetOutOfRangeError,
-    SparklogWarning,
-    StorageError,
-    UnknownTopicError,
-)
-from sparklog.metadata.edit import OpenTransaction
+from sparklog.errors import LogDirError, OffsetOutOfRangeError, SparklogWarning, UnknownTopicError
 from sparklog.metadata.restore import restore
-from sparklog.spark.stream_reader import StreamReader
-from tests.client_batches import NOW_MS
-from tests.edits import edited
 from tests.logs import append, catalog, new_topic
-from tests.transactions import TIMEOUT_MS, Client, Instance, new_log_dir
+from tests.streams import T0, Json, Stream, span, two_partitions
 
-Json = dict[str, Any]
-T0 = 1_700_000_000_000
 MINUTE = 60_000
 
 
 @pytest.fixture
 def log_dir(tmp_path: Path) -> str:
-    """Topic `t` with two partitions of 10 records."""
-    log_dir = new_topic(tmp_path / "log", partitions=2)
-    for partition in range(2):
-        append(log_dir, partition, range(10), timestamps=[T0 + ms for ms in range(10)])
-    return log_dir
-
-
-class Stream:
-    """A query: what Spark keeps between calls, and what has been read."""
-
-    def __init__(self, log_dir: str, clock: Any = None, **options: Any) -> None:
-        self.log_dir, self.clock = log_dir, clock
-        self.options = {"subscribe": "t", "startingOffsets": "earliest", **options}
-        self.at: str | None = None
-        self.read: dict[str, list[int]] = {}
-        self.restart()
-
-    def restart(self) -> "Stream":
-        """The driver is started again: only the checkpoint is left."""
-        given = {name: value for name, value in self.options.items() if value is not None}
-        parsed = parse_options(SOURCE_OPTIONS, given)[0]
-        self.reader = StreamReader(catalog(self.log_dir).files, parsed, self.clock)
-        return self
-
-    @property
-    def start(self) -> Json:
-        found: Json = self.reader.initialOffset() if self.at is None else json.loads(self.at)
-        return found
-
-    def plan(self, limit: ReadLimit | None = None) -> str:
-        """Where the next micro-batch ends, as text."""
-        asked = limit or self.reader.getDefaultReadLimit()
-        return json.dumps(self.reader.latestOffset(self.start, asked))
-
-    def run(self, end: str) -> dict[str, list[int]]:
-        """Run the micro-batch up to `end`; return the offsets read by partition."""
-        found: dict[str, list[int]] = {}
-        for partition in self.reader.partitions(self.start, json.loads(end)):
-            for name, offset in self.rows(partition):
-                found.setdefault(name, []).append(offset)
-        return found
-
-    def rows(self, partition: InputPartition) -> list[tuple[str, int]]:
-        return [
-            (f"{topic}-{number}", offset)
-            for batch in self.reader.read(partition)
-            for topic, number, offset in zip(
-                *(batch.column(name).to_pylist() for name in ("topic", "partition", "offset")),
-                strict=True,
-            )
-        ]
-
-    def step(self, limit: ReadLimit | None = None) -> dict[str, list[int]] | None:
-        """One trigger; None when there was nothing to do."""
-        end = self.plan(limit)
-        if end == json.dumps(self.start):
-            return None
-        found = self.run(end)
-        self.at = end
-        return found
-
-
-def span(start: int, end: int) -> list[int]:
-    return list(range(start, end))
+    return two_partitions(tmp_path / "log")
 
 
 class TestBatches:
@@ -214,173 +136,6 @@ class TestAvailableNow:
         stream.reader.prepareForTriggerAvailableNow()
 
         assert stream.step() == {"t-0": [10]}
-
-
-class TestOpenTransaction:
-    """Imports leave it open, and end it: a reader of committed records stays before it."""
-
-    COMMITTED: ClassVar[Json] = {"isolation.level": "read_committed"}
-
-    @pytest.fixture
-    def log_dir(self, log_dir: str) -> str:
-        """With a transaction open from offset 5 of partition 0 on."""
-        self.transactions(log_dir, OpenTransaction(7, 5))
-        return log_dir
-
-    def transactions(self, log_dir: str, *opened: OpenTransaction) -> None:
-        """Let these be the open transactions of partition 0."""
-        found = catalog(log_dir)
-        edited(found, found.topic("t"), transactions={0: opened})
-
-    def test_holds_the_stream_up_until_it_ends(self, log_dir: str) -> None:
-        stream = Stream(log_dir, **self.COMMITTED)
-        assert stream.step() == {"t-0": span(0, 5), "t-1": span(0, 10)}
-        append(log_dir, 0, range(3))
-        assert stream.step() is None
-        self.transactions(log_dir)
-
-        assert stream.step() == {"t-0": span(5, 13)}
-        assert stream.step() is None
-
-    def told(self, stream: Stream) -> tuple[Json, Json | None]:
-        """What the progress of a query shows: ends, and what the stream waits for."""
-        found = stream.reader.reportLatestOffset()
-        assert found is not None
-        return found["t"], found.get("$waiting")
-
-    def test_is_told_in_the_progress_while_it_lasts(self, log_dir: str) -> None:
-        stream = Stream(log_dir, **self.COMMITTED)
-        stream.step()
-        ends, found = self.told(stream)
-        assert found is not None
-        assert found["t-0"].pop("open_for_s") >= 0
-        waits = {"last_stable_offset": 5, "log_end_offset": 10, "producer_id": 7}
-        assert (ends, found) == ({"0": 5, "1": 10}, {"t-0": waits | {"transactional_id": None}})
-        self.transactions(log_dir)
-        stream.step()
-
-        assert self.told(stream) == ({"0": 10, "1": 10}, None)
-
-    def test_is_told_to_nobody_who_does_not_wait(self, log_dir: str) -> None:
-        stream = Stream(log_dir)
-        stream.step()
-
-        assert self.told(stream) == ({"0": 10, "1": 10}, None)
-
-    def begun(self, tmp_path: Path) -> tuple[str, Stream, ManualClock]:
-        """A log dir with an open transaction, and a stream that has looked at it."""
-        log_dir, clock = str(tmp_path / "ids"), ManualClock(NOW_MS + 12_345)
-        client = Client(new_log_dir(log_dir, "t"), "etl-1")
-        client.init()
-        client.produce("x")
-        append(log_dir, 0, ["y"])
-        stream = Stream(log_dir, clock, **self.COMMITTED)
-        assert stream.step() == {}
-        return log_dir, stream, clock
-
-    def test_is_ended_when_it_has_taken_too_long(self, tmp_path: Path) -> None:
-        log_dir, stream, clock = self.begun(tmp_path)
-        clock.advance(TIMEOUT_MS)
-        stream.step()
-        assert Instance(log_dir).state("etl-1").is_open
-        clock.advance(1)
-        stream.step()
-        assert not Instance(log_dir).state("etl-1").is_open
-
-        assert stream.step() == {"t-0": [1]}
-
-    def test_is_waited_for_where_it_cannot_be_ended(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        def refused(*_: object) -> None:
-            raise StorageError("the log dir is read-only")
-
-        log_dir, stream, clock = self.begun(tmp_path)
-        monkeypatch.setattr("sparklog.transactions.steps.Transactions.abort", refused)
-        clock.advance(TIMEOUT_MS + 1)
-
-        assert stream.step() is None
-        assert "etl-1: it was not aborted: the log dir is read-only" in caplog.text
-        assert Instance(log_dir).state("etl-1").is_open
-
-    def test_of_other_topics_is_left_to_others(self, tmp_path: Path) -> None:
-        log_dir, _, clock = self.begun(tmp_path)
-        AdminClient(log_dir).create_topics([NewTopic("u")])
-        client = Client(Instance(log_dir), "other")
-        client.init()
-        client.produce("x", topic="u")
-        stream = Stream(log_dir, clock, **self.COMMITTED)
-        stream.step()
-        clock.advance(TIMEOUT_MS + 1)
-        stream.step()
-
-        open_ids = Instance(log_dir).catalog.image().transactional_ids.open
-        assert list(open_ids) == ["other"]
-
-    def test_has_a_name_and_an_age(self, tmp_path: Path) -> None:
-        _, stream, _ = self.begun(tmp_path)
-        found = self.told(stream)[1]
-
-        assert found is not None
-        assert found["t-0"] | {"producer_id": 0} == {
-            "last_stable_offset": 0,
-            "log_end_offset": 2,
-            "transactional_id": "etl-1",
-            "producer_id": 0,
-            "open_for_s": 12,
-        }
-
-    def test_lets_the_stream_go_on_to_the_next_one(self, log_dir: str) -> None:
-        stream = Stream(log_dir, **self.COMMITTED)
-        stream.step()
-        self.transactions(log_dir, OpenTransaction(9, 8))
-
-        assert stream.restart().step() == {"t-0": span(5, 8)}
-
-    def test_is_nothing_to_readers_of_uncommitted_records(self, log_dir: str) -> None:
-        assert Stream(log_dir).step() == {"t-0": span(0, 10), "t-1": span(0, 10)}
-
-    def test_is_where_a_stream_of_what_is_new_begins(self, log_dir: str) -> None:
-        stream = Stream(log_dir, startingOffsets=None, **self.COMMITTED)
-        assert stream.step() == {}
-        assert self.told(stream)[0] == {"0": 5, "1": 10}
-        self.transactions(log_dir)
-
-        assert stream.step() == {"t-0": span(5, 10)}
-
-    def test_ends_a_stream_that_takes_what_there_is(self, log_dir: str) -> None:
-        stream = Stream(log_dir, **self.COMMITTED)
-        stream.reader.prepareForTriggerAvailableNow()
-
-        assert stream.step() == {"t-0": span(0, 5), "t-1": span(0, 10)}
-        assert stream.step() is None
-
-    def test_is_not_waited_for_before_it_where_a_stream_begins_behind(self, log_dir: str) -> None:
-        starting = json.dumps({"t": {"0": 7}})
-        stream = Stream(log_dir, startingOffsets=starting, **self.COMMITTED)
-        assert stream.step() == {}
-        self.transactions(log_dir)
-
-        assert stream.step() == {"t-0": span(7, 10)}
-
-    def test_holds_up_what_has_read_beyond_it(self, log_dir: str) -> None:
-        """The stream was started again with another isolation level."""
-        stream = Stream(log_dir)
-        stream.step()
-        stream.options |= self.COMMITTED
-        append(log_dir, 0, range(1))
-        assert stream.restart().step() is None
-        self.transactions(log_dir)
-
-        assert stream.step() == {"t-0": [10]}
-
-    def test_is_not_run_into_by_a_batch_that_was_planned_otherwise(self, log_dir: str) -> None:
-        stream = Stream(log_dir)
-        end = stream.plan()
-        stream.options |= self.COMMITTED
-
-        with pytest.raises(OffsetOutOfRangeError, match="for read_committed: a transaction is op"):
-            stream.restart().run(end)
 
 
 class TestRestart:

@@ -1,0 +1,78 @@
+"""Requests of clients to one instance in an event loop: sent alone, or joined to one batch."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from sparklog.group_commit.append_slots import Append
+from sparklog.group_commit.appends import AppendCommit, AppendLimits
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.image import Image
+from tests.client_batches import client_batch
+
+A, B = client_batch("a"), client_batch("b")
+
+
+class World:
+    """An instance in an event loop, and the requests to the topic t."""
+
+    def __init__(self, found: Catalog, **limits: Any) -> None:
+        self.commit = AppendCommit(found, AppendLimits(**{"flush": False, **limits}))
+        self.topic_id = found.topic("t").topic_id
+        self.images: list[Image] = []
+        self.commit.on_commit = self.images.append
+
+    def send(self, *batches: bytes, partition: int = 0, **options: Any) -> asyncio.Future[Any]:
+        """One request with these batches for one partition."""
+        return self.commit.append(
+            [Append(self.topic_id, partition, one) for one in batches], **options
+        )
+
+    async def join(self, count: int, *, slowly: bool = False) -> int:
+        """Have so many requests join a batch, at once or in turns of the loop; return how many did.
+
+        None can join any more when the batch is made.
+        """
+
+        def made() -> Append:
+            joined.append(True)
+            return Append(self.topic_id, 0, A)
+
+        joined: list[bool] = []
+        answer = self.commit.append_when_taken(made)
+        for number in range(1, count):
+            if slowly:
+                await asyncio.sleep(0)
+            if joined:
+                return number
+            self.commit.grew()
+        await answer
+        return count
+
+    async def begun(self) -> None:
+        """Wait until the groups of all requests have begun."""
+        while self.commit._waiting:
+            await asyncio.sleep(0)
+
+    @property
+    def commits(self) -> int:
+        """How many commits have landed."""
+        return self.commit.counts.commits
+
+
+def run(found: Catalog, work: Callable[[World], Awaitable[Any]], **limits: Any) -> Any:
+    """What the work returns, once all is committed."""
+
+    async def main() -> Any:
+        world = World(found, **limits)
+        try:
+            return await work(world)
+        finally:
+            await world.commit.close()
+
+    return asyncio.run(main())
+
+
+def broken(*_: object) -> None:
+    """Fails whatever it gets."""
+    raise ZeroDivisionError

@@ -12,6 +12,8 @@ from sparklog.wire.versions import ApiKey
 from tests.wire.gateways import Client
 from tests.wire.requests import body
 
+QUICK = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 4}
+"""Settings of a gateway whose groups do not wait for members."""
 SESSION = i32Timedelta.parse(timedelta(seconds=10))
 Offsets = Mapping[tuple[str, int], int]
 

@@ -1,7 +1,6 @@
-"""Fetch: what was committed, in every version; limits, waiting and errors as a broker has them."""
+"""Fetch: committed records, in every version; limits, racks and errors as a broker has them."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -14,7 +13,6 @@ from sparklog.model import AbortedRange, TopicDescription
 from sparklog.testing import Record, TemporaryLogDir, TemporaryTopic
 from sparklog.wire.instances import Instance, Instances
 from sparklog.wire.server import LET_GO_SWEEPS
-from sparklog.wire.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.wire.fetching import (
     MANY,
@@ -265,85 +263,6 @@ class TestCommitted:
         assert (values(found), told) == (["a", "b"], [(8, 0), (9, 1)])
         [found] = fetched(client, topic, Part(max_bytes=1), committed=True)
         assert found.aborted_transactions == ()
-
-
-class TestWaiting:
-    def test_a_fetch_waits_for_records_of_another_process(
-        self, client: Client, flights: TemporaryTopic, topic: TopicDescription
-    ) -> None:
-        client.send(fetch_request(NEWEST, topic, Part(), wait_ms=MANY))
-        flights.produce(Record("a", partition=1))
-        flights.produce(Record("b", partition=0))
-        [found] = partitions_of(client.receive(ApiKey.FETCH, NEWEST))
-        assert values(found) == ["b"]
-
-    def test_it_waits_for_records_of_this_gateway(
-        self, running: RunningGateway, client: Client, topic: TopicDescription
-    ) -> None:
-        client.send(fetch_request(NEWEST, topic, Part(), wait_ms=MANY))
-        with Client(running.port) as producer:
-            producer.ask(produce_request(9, "flights", (0, client_batch("a"))))
-        [found] = partitions_of(client.receive(ApiKey.FETCH, NEWEST))
-        assert values(found) == ["a"]
-
-    def test_it_waits_for_enough_of_them(
-        self, client: Client, flights: TemporaryTopic, topic: TopicDescription
-    ) -> None:
-        flights.produce(Record("a", partition=0))
-        client.send(fetch_request(NEWEST, topic, Part(), wait_ms=MANY, min_bytes=100))
-        flights.produce(Record("b", partition=0))
-        [found] = partitions_of(client.receive(ApiKey.FETCH, NEWEST))
-        assert values(found) == ["a", "b"]
-
-    def test_it_waits_for_a_topic_that_it_names_twice(
-        self, client: Client, flights: TemporaryTopic, topic: TopicDescription
-    ) -> None:
-        asked = fetch_request(NEWEST, topic, Part(), wait_ms=MANY)
-        client.send(replace(asked, topics=asked.topics * 2))
-        flights.produce(Record("a", partition=0))
-        found = partitions_of(client.receive(ApiKey.FETCH, NEWEST))
-        assert [values(one) for one in found] == [["a"], ["a"]]
-
-    def test_it_is_answered_when_its_time_is_over(
-        self, client: Client, flights: TemporaryTopic, topic: TopicDescription
-    ) -> None:
-        flights.produce(Record("a", partition=0))
-        [found] = fetched(client, topic, wait_ms=1, min_bytes=10_000)
-        assert values(found) == ["a"]
-
-    def test_it_is_told_that_its_topic_is_gone(
-        self, client: Client, log_dir: TemporaryLogDir, topic: TopicDescription
-    ) -> None:
-        client.send(fetch_request(NEWEST, topic, Part(), wait_ms=MANY))
-        log_dir.admin.delete_topics(["flights"])
-        assert errors(partitions_of(client.receive(ApiKey.FETCH, NEWEST))) == [
-            ErrorCode.unknown_topic_id
-        ]
-
-    def test_it_is_answered_when_the_gateway_ends(
-        self, running: RunningGateway, client: Client, topic: TopicDescription
-    ) -> None:
-        client.send(fetch_request(NEWEST, topic, Part(), wait_ms=MANY))
-        _until_it_waits(running)
-        running.run(running.server.close())
-        [found] = partitions_of(client.receive(ApiKey.FETCH, NEWEST))
-        assert (values(found), client.receive_frame()) == ([], b"")
-
-    def test_nobody_waits_for_a_client_that_has_gone(
-        self, running: RunningGateway, topic: TopicDescription
-    ) -> None:
-        with Client(running.port) as client:
-            client.send(fetch_request(NEWEST, topic, Part(), wait_ms=MANY))
-            _until_it_waits(running)
-        assert set(iter(lambda: running.run(_waiting(running)), 0)) <= {1}
-
-
-async def _waiting(running: RunningGateway) -> int:
-    return running.server.gateway.watch.waiting
-
-
-def _until_it_waits(running: RunningGateway) -> None:
-    assert set(iter(lambda: running.run(_waiting(running)), 1)) <= {0}
 
 
 class TestRacks:

@@ -115,7 +115,7 @@ class Client:
             attributes=attributes,
         )
         append = Append(self.instance.catalog.topic(topic).topic_id, partition, batch)
-        slot = Slot(append, self.version)
+        slot = Slot(append, self.version, self.step.transactional_id)
         self.instance.writer.write([slot])
         assert slot.outcome is not None
         outcome = told(slot.outcome)

@@ -13,7 +13,13 @@ from sparklog.errors import (
     OffsetOutOfRangeError,
     PolicyViolationError,
 )
-from sparklog.log.names import PARTITION_MAX, RESERVED_TOPICS, random_uuid, validate_topic_name
+from sparklog.log.names import (
+    INTERNAL_TOPICS,
+    PARTITION_MAX,
+    RESERVED_TOPICS,
+    random_uuid,
+    validate_topic_name,
+)
 from sparklog.metadata.image import PartitionLog
 from sparklog.model import TopicDescription
 
@@ -72,6 +78,11 @@ def _check_count(name: str, count: int) -> None:
 
 def grown(topic: TopicDescription, count: int) -> TopicDescription:
     """Return a topic with more partitions. Raises InvalidPartitionsError."""
+    if topic.name in INTERNAL_TOPICS:
+        raise InvalidPartitionsError(
+            f"topic {topic.name!r} keeps its {topic.num_partitions} partitions: their number says "
+            f"where the offsets of a group are"
+        )
     _check_count(topic.name, count)
     if count <= topic.num_partitions:
         raise InvalidPartitionsError(

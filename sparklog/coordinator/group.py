@@ -204,6 +204,8 @@ class Group:
             return
         if self.state is State.COMPLETING:
             for one in self.members:
+                if one.syncing is not None:  # its session may have ended while it waited
+                    self._session(one.member_id, one.session_timeout_ms, now)
                 self._answer_sync(one, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS), out)
                 one.assignment = b""
         self._timers.cancel(Timer(self.group_id, SYNC))
@@ -367,8 +369,6 @@ class Group:
         """Cancel the timers of pending ids, when a group without members is deleted."""
         for member_id in self.members.pending:
             self._timers.cancel(Timer(self.group_id, MEMBER, member_id))
-
-    # -------------------------------------------------------------------------------------- parts
 
     def _enter(self, state: State, now: Now) -> None:
         self.state, self.state_ms = state, now.wall_ms

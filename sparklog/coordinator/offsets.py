@@ -205,7 +205,10 @@ def commit_problem(group: AnyGroup | None, request: CommitRequest) -> int:
             return NONE
         if request.version < GROUP_ID_SINCE and request.member_id in group.members:
             return ErrorCode.UNSUPPORTED_VERSION
-        return _epoch_problem(group, request.member_id, request.generation)
+        problem = _epoch_problem(group, request.member_id, request.generation)
+        is_stale = problem == ErrorCode.STALE_MEMBER_EPOCH and request.is_transactional
+        # Producers do not know the code (OffsetMetadataManager.validateTransactionalOffsetCommit).
+        return ErrorCode.ILLEGAL_GENERATION if is_stale else problem
     if not has_generation and group.state is State.EMPTY:
         return NONE
     if not (has_generation or request.member_id or request.instance_id is not None):

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from sparklog.coordinator.assignors import NOTHING, Partitions
 from sparklog.coordinator.records import Record
+from sparklog.errors import ErrorCode
 from sparklog.model import TopicDescription, TopicPartition
 
 NONE = 0
@@ -139,6 +140,13 @@ class LeaveAnswer(NamedTuple):
 
     error_code: int
     members: tuple[int, ...] = ()
+
+    @classmethod
+    def of_strangers(cls, request: LeaveRequest) -> "LeaveAnswer":
+        """Return the answer if the group does not exist (GroupCoordinatorService.leaveGroup)."""
+        if not request.group_id:
+            return cls(ErrorCode.INVALID_GROUP_ID)
+        return cls(ErrorCode.NONE, (ErrorCode.UNKNOWN_MEMBER_ID,) * len(request.members))
 
 
 class CommittedOffset(NamedTuple):

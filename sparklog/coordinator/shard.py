@@ -142,11 +142,15 @@ class Shard:
         """When the next timer is due, in ms of the timers' clock; None if there is no timer."""
         return self._timers.next_ms
 
+    def expires(self, now: Now) -> bool:
+        """Whether `tick` removes expired offsets: only then; it needs all records of the log."""
+        return self._timers.is_due(_EXPIRY, now.timer_ms)
+
     def tick(self, now: Now) -> Effects:
         """Run the timers that are due."""
-        out = self._out = Effects()
-        self._fire(now)
-        return out
+        self._out = Effects()
+        self._fire(now, may_expire=True)
+        return self._out
 
     def expire(self, now: Now) -> Effects:
         """Remove expired offsets now, whether a timer is due or not."""
@@ -179,11 +183,12 @@ class Shard:
                 out.answer(token, described(group) if isinstance(group, Group) else None)
             case _:
                 out.answer(token, [_listed(one) for one in self._groups.values()])
-        self._fire(now)
+        self._fire(now, may_expire=False)
         return out
 
-    def _fire(self, now: Now) -> None:
-        for timer in self._timers.due(now.timer_ms):
+    def _fire(self, now: Now, *, may_expire: bool) -> None:
+        may_fire = may_expire or not self.expires(now)
+        for timer in self._timers.due(now.timer_ms) if may_fire else ():
             if timer == _EXPIRY:
                 self._expire(now)
                 self._expire_later(now)
@@ -255,7 +260,7 @@ class Shard:
                 out.answer(token, problem if group is None else group.heartbeat(request, now))
             case _:
                 if group is None:
-                    out.answer(token, LeaveAnswer(problem))
+                    out.answer(token, LeaveAnswer.of_strangers(request))
                 else:
                     group.leave(request, token, now, out)
                     self._forget_unused(request.group_id)

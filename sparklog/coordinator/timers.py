@@ -43,6 +43,10 @@ class Timers(Generic[Key]):
                 heappush(self._heap, (deadline_ms, next(self._numbers), key))
         return None
 
+    def is_due(self, key: Key, now_ms: int) -> bool:
+        """Whether the deadline of a key has come."""
+        return self._deadlines.get(key, now_ms + 1) <= now_ms
+
     def due(self, now_ms: int) -> Iterator[Key]:
         """Remove and yield the keys whose deadline has come, earliest first."""
         while (next_ms := self.next_ms) is not None and next_ms <= now_ms:

@@ -8,6 +8,7 @@ transaction, where no marker would ever end it (KIP-890).
 from typing import TYPE_CHECKING, Final
 
 from sparklog.errors import ErrorCode, InvalidProducerEpochError, InvalidTxnStateError
+from sparklog.group_commit.append_slots import Slot
 from sparklog.metadata.transactions import (
     TransactionalId,
     TransactionalIds,
@@ -30,18 +31,29 @@ class Admission:
         self.ids = ids
         self.changed: dict[str, TransactionalId] = {}
 
-    def check(self, batch: "ClientBatch", place: TransactionPartition, version: int) -> None:
-        """Refuse a transactional batch that may not be appended; `version` is that of Produce.
+    def check(self, slot: Slot, batch: "ClientBatch", place: TransactionPartition) -> None:
+        """Refuse a transactional batch that may not be appended.
 
         Raises InvalidProducerEpochError for another epoch than the present one, and
-        InvalidTxnStateError if no transactional id has the producer. Below version 12 it also
-        raises InvalidTxnStateError if the producer has no open transaction in the partition; in
-        version 11 with the code TRANSACTION_ABORTABLE. From 12 on the batch adds the partition.
+        InvalidTxnStateError with the code INVALID_PRODUCER_ID_MAPPING if the producer is not that
+        of the transactional id that the request names. Below version 12 of Produce it also raises
+        InvalidTxnStateError if the producer has no open transaction in the partition; in version
+        11 with the code TRANSACTION_ABORTABLE. From 12 on the batch adds the partition.
         """
-        known = self._of(batch.producer_id)
+        known, version = self._of(batch.producer_id), slot.produce_version
         if known is None:
             told = _told(batch, place)
-            raise InvalidTxnStateError(f"{told}: no transactional id has this producer")
+            raise InvalidTxnStateError(
+                f"{told}: no transactional id has this producer",
+                code=ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            )
+        if known.transactional_id != slot.transactional_id:
+            # The owner's name is not told: the client may have no right to know it.
+            raise InvalidTxnStateError(
+                f"{_told(batch, place)}: it is not the producer of transactional id "
+                f"{slot.transactional_id!r}",
+                code=ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+            )
         if batch.producer_epoch != known.epoch:
             told = _told(batch, place)
             raise InvalidProducerEpochError(f"{told}: it has epoch {known.epoch} now")

@@ -63,7 +63,7 @@ def decided(
                 raise _has_moved(log, slot.append, end)
             if batch.is_transactional:
                 place = TransactionPartition(topic_id, log.partition)
-                admission.check(batch, place, slot.produce_version)
+                admission.check(slot, batch, place)
             elif batch.producer_id in opened:
                 raise _not_transactional(log, batch)
             if batch.producer_id >= 0:

@@ -43,10 +43,12 @@ Outcome = Appended | SparklogError
 
 @dataclass(eq=False, slots=True)
 class Slot:
-    """An append, the version of Produce that brought it, and its outcome."""
+    """An append, the request of Produce that brought it, and its outcome."""
 
     append: Append
     produce_version: int
+    transactional_id: str | None = None
+    """The one that the request names."""
     outcome: Outcome | None = None
 
     def refuse(self, error: SparklogError) -> None:

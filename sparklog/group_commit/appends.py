@@ -127,6 +127,7 @@ class AppendCommit:
         *,
         client: Hashable = None,
         produce_version: int = PRODUCE_VERSION,
+        transactional_id: str | None = None,
     ) -> asyncio.Future[list[Outcome]]:
         """Take a request; return a future with an outcome for each batch, in their order.
 
@@ -135,7 +136,7 @@ class AppendCommit:
         has gone.
         """
         size = sum(len(one.batch) for one in request)
-        slots = [Slot(one, produce_version) for one in request]
+        slots = [Slot(one, produce_version, transactional_id) for one in request]
         self._bytes += size
         answer = asyncio.get_running_loop().create_future()
         return self._wait(_Waiting(slots, size, answer, client))

@@ -17,14 +17,15 @@ TABLE_BYTES: Final = 64 * 1024 * 1024
 class Written:
     """The answer to one request: partition and offset of each of its records.
 
-    `now_ms` is the timestamp of records that came without one; -1 in a replay, which does not
-    know it.
+    `now_ms` is the timestamp of records that came without one, with `is_append_time` of all
+    records; -1 in a replay, which does not know it.
     """
 
     partition: Int32s
     offset: Int64s
     now_ms: int
     replayed: bool = False
+    is_append_time: bool = False
 
 
 Outcome = Written | SparklogError

@@ -12,6 +12,7 @@ alone. Vacuum deletes the files that were not committed.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -35,6 +36,7 @@ from sparklog.group_commit.rows import (
 )
 from sparklog.group_commit.share import Counts, Outcome, Planned, Share, Slot, Written, together
 from sparklog.group_commit.slices import Records, write_slices
+from sparklog.log.names import check_not_internal
 from sparklog.log_writer import (
     PRODUCE,
     SharedSegment,
@@ -49,7 +51,7 @@ from sparklog.metadata.catalog import Catalog, told_of
 from sparklog.metadata.check import check_topic
 from sparklog.metadata.edit import Done, Edit, Receipt, ReceiptKey, TopicEdit, with_fields
 from sparklog.metadata.image import Image, TopicImage, added_ranges, at_log_end
-from sparklog.model import NO_TIMESTAMP, OffsetRange, SegmentEntry
+from sparklog.model import NO_TIMESTAMP, OffsetRange, SegmentEntry, TimestampType
 from sparklog.produce.partitioner import Partitioner, resolve_partitioner
 from sparklog.record.rows import RecordColumns
 
@@ -123,13 +125,15 @@ class _Batch:
             for got in self.ranges:
                 starts[got.partition] = got.start
             offsets = starts[self.partitions] + self.ranks
+        is_append_time = self.plan.config.timestamp_type is TimestampType.LOG_APPEND_TIME
+        written = Written(self.partitions, offsets, self.plan.now_ms, is_append_time=is_append_time)
         if len(self.slots) == 1:
-            self.slots[0].outcome = Written(self.partitions, offsets, self.plan.now_ms)
+            self.slots[0].outcome = written
             return
         first = 0
         for slot in self.slots:
             rows = slice(first, first + len(slot.request.rows))
-            slot.outcome = Written(self.partitions[rows], offsets[rows], self.plan.now_ms)
+            slot.outcome = replace(written, partition=self.partitions[rows], offset=offsets[rows])
             first = rows.stop
 
 
@@ -214,6 +218,7 @@ class GroupWriter:
 
         A request whose key has landed before gets its outcome here.
         """
+        check_not_internal(share.topic)
         description = image.names.get(share.topic)
         topic = None if description is None else image.topic(description.topic_id)
         if description is None or topic is None:

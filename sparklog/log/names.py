@@ -65,6 +65,15 @@ class SegmentName(NamedTuple):
         return segment_name(self.base_offset, self.uuid, self.suffix)
 
 
+def check_not_internal(topic: str) -> None:
+    """Refuse a write of a client to an internal topic (ReplicaManager.appendRecordsToLeader).
+
+    Raises InvalidTopicError.
+    """
+    if topic in INTERNAL_TOPICS:
+        raise InvalidTopicError(f"topic {topic!r} is internal: only coordinators write to it")
+
+
 def segment_name(base_offset: int, uuid: str | None, suffix: str) -> str:
     """Return the name of a segment's file; with `uuid` None the name that Kafka's tools expect.
 

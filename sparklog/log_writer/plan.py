@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from sparklog.config import TopicConfig
+from sparklog.log.names import check_not_internal
 from sparklog.log.roll import RollPolicy
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import TopicImage
@@ -114,7 +115,11 @@ def shared_bytes_max(config: TopicConfig, options: WriteOptions) -> int:
 
 
 def plan_write(catalog: Catalog, topic: str, options: WriteOptions) -> WritePlan:
-    """Return the plan of a write to a topic, from the newest image. Raises UnknownTopicError."""
+    """Return the plan of a client's write to a topic, from the newest image.
+
+    Raises UnknownTopicError, and InvalidTopicError for an internal topic.
+    """
+    check_not_internal(topic)
     return plan_write_to(catalog, catalog.topic(topic), options)
 
 

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from sparklog.errors import (
     CommitConflictError,
     ErrorCode,
+    InvalidProducerEpochError,
     InvalidTxnStateError,
     ProducerFencedError,
 )
@@ -301,9 +302,16 @@ def to_abort_in(image: Image, place: TransactionPartition, producer: Producer) -
     """Return the end of the transaction that a producer has open in a partition.
 
     A transaction without a transactional id, as in an imported log, ends in this partition alone.
+    Raises InvalidProducerEpochError for an older epoch than that of the transactional id: its
+    transaction is over.
     """
     found = image.transactional_ids.of_producer(producer.producer_id)
     if found is not None and found.is_open and place in found.partitions:
+        if producer.epoch < found.epoch:
+            raise InvalidProducerEpochError(
+                f"a marker of epoch {producer.epoch} of producer {producer.producer_id}, which has "
+                f"epoch {found.epoch} now"
+            )
         return to_abort(image, found.transactional_id)
     before = TransactionalId(NOT_AN_ID, *producer, 0, partitions=(place,))
     return Ending(before, before, False, producer.epoch)

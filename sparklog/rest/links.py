@@ -5,6 +5,7 @@ from urllib.parse import quote
 from fastapi import Request
 
 from sparklog.config import ConfigEntry
+from sparklog.log.names import INTERNAL_TOPICS
 from sparklog.model import TopicDescription
 from sparklog.rest import models3
 from sparklog.rest.deps import check_cluster, service_of
@@ -57,6 +58,7 @@ class Links:
             metadata=self.at(path, f"/topic={topic.name}"),
             cluster_id=self.cluster_id,
             topic_name=topic.name,
+            is_internal=topic.name in INTERNAL_TOPICS,
             partitions_count=topic.num_partitions,
             partitions=self.to(f"{path}/partitions"),
             configs=self.to(f"{path}/configs"),

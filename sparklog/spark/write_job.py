@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sparklog.errors import InvalidOptionError
+from sparklog.log.names import INTERNAL_TOPICS
 from sparklog.log_writer import (
     PRODUCE,
     WriteOptions,
@@ -50,7 +51,8 @@ class WriteJob:
     ) -> "WriteJob":
         """Plan a write as typed PRODUCE_OPTIONS ask, from the newest image of each topic.
 
-        `columns` are those of the rows. Raises InvalidOptionError, UnknownTopicError, LogDirError.
+        `columns` are those of the rows. Raises InvalidOptionError, UnknownTopicError, LogDirError,
+        and InvalidTopicError for an internal topic.
         """
         if (given["txnAppId"] is None) != (given["txnVersion"] is None):
             raise InvalidOptionError(
@@ -62,7 +64,10 @@ class WriteJob:
         else:
             topics = catalog.topics()
             catalog.image(*topics.values())  # opened together: each alone would read the runs anew
-            plans = {name: plan_write_to(catalog, topics[name], options) for name in topics}
+            plans = {
+                name: plan_write_to(catalog, topics[name], options)
+                for name in topics.keys() - INTERNAL_TOPICS
+            }
         seed = int.from_bytes(os.urandom(6), "big")
         return cls(catalog.files, plans, topic, seed, given["txnAppId"], given["txnVersion"])
 

@@ -20,6 +20,7 @@ from pyspark.accumulators import Accumulator
 
 from sparklog.clock import SystemClock
 from sparklog.errors import InvalidRecordError, SparklogError, UnknownTopicError
+from sparklog.log.names import check_not_internal
 from sparklog.log_writer import NO_OFFSET, SharedSegment, WritePlan, counted_from
 from sparklog.model import SegmentEntry
 from sparklog.record.arrays import array_of, binary_of, numbers_of
@@ -122,8 +123,9 @@ class WriteTask:
         return min(widest * _BATCHES_A_FEED, _FEED_BYTES_MAX)
 
     def plan(self, topic: str) -> WritePlan:
-        """Return a topic's plan. Raises UnknownTopicError."""
+        """Return a topic's plan. Raises UnknownTopicError, InvalidTopicError."""
         if topic not in self.plans:
+            check_not_internal(topic)
             raise UnknownTopicError(
                 f"unknown topic {topic!r} in column topic: create it first (topics are not made "
                 f"on first use)",

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 REQUESTS_MAX: Final = 32
 """The most requests of a connection that wait or are in progress; then no further one is read."""
+BYTES_MAX: Final = 1024 * 1024
+"""With so many bytes of them no further one is read, if one of them waits."""
 NO_HEADER: Final = RequestHeader(ApiKey.SASL_AUTHENTICATE, 0, 0, None, 0)
 """The header of a SASL message, which comes as a frame without a header."""
 log: Final = logging.getLogger("sparklog.gateway")
@@ -370,7 +372,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport.is_closing():
             return
         limits = self._gateway.limits
-        may_read = self._room is None and len(self._waiting) + len(self._slots) < REQUESTS_MAX
+        is_full = bool(self._waiting) and self._held_bytes >= BYTES_MAX
+        is_full = is_full or len(self._waiting) + len(self._slots) >= REQUESTS_MAX
+        may_read = self._room is None and not is_full
         if may_read and limits.is_full and not self._large_bytes:
             may_read = False
             limits.wait(self._read_again)

@@ -7,6 +7,7 @@ on appends of an earlier owner are refused.
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -22,7 +23,7 @@ from sparklog.group_commit.append_topics import live_topic
 from sparklog.metadata.image import Image
 from sparklog.model import TopicDescription
 from sparklog.wire.instances import Instance, leader_of
-from sparklog.wire.owned_shard import Claimed, OwnedShard
+from sparklog.wire.owned_shard import Claimed, Log, OwnedShard
 from sparklog.wire.settings import Settings
 
 if TYPE_CHECKING:
@@ -108,8 +109,9 @@ class Coordinators:
         for number in range(topic.num_partitions):
             is_used = opened.partition(number).log_end_offset or number in self._shards
             if is_used and self._owns(number):
-                shard = await self._owned(topic, number)
-                found += await shard.ask(ListRequest())
+                with suppress(NotCoordinatorError):  # it was claimed meanwhile, as in Kafka
+                    shard = await self._owned(topic, number)
+                    found += await shard.ask(ListRequest())
         return found
 
     def close(self) -> None:
@@ -183,12 +185,18 @@ class Coordinators:
             return epoch, load(gateway.catalog, topic, number, shard)
 
         epoch, end = await gateway.lookup(read)
-        claimed, later = Claimed(topic, number, epoch, end), partial(self._read, topic, number)
+        claimed = Claimed(topic, number, epoch, end)
+        log = Log(partial(self._read, topic, number), partial(self._log_end, topic, number))
         owned = OwnedShard(
-            claimed, shard, later, gateway.appends, gateway.clock, self._ended, self._entry_ms
+            claimed, shard, log, gateway.appends, gateway.clock, self._ended, self._entry_ms
         )
         self._shards[number] = owned
         return owned
+
+    async def _log_end(self, topic: TopicDescription, number: int) -> int:
+        """Return the log end offset of a partition in the newest image."""
+        image = await self._gateway.image(topic)
+        return live_topic(image, topic.topic_id).partition(number).log_end_offset
 
     async def _read(
         self, topic: TopicDescription, number: int, start: int, end: int

@@ -11,11 +11,14 @@ An append that does not land ends the ownership: waiting requests are answered w
 the groups are read from the log again. So does a request whose records cannot be encoded or are
 larger than a batch may be: the shard has taken it, and differs from the log. Only that request is
 told that it is at fault.
+
+Offsets expire by the last commit, and others may commit, too. So the shard first catches up with
+the log, and the tombstones are appended only if nothing has come behind the records that it has.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -31,6 +34,7 @@ from sparklog.errors import (
     NotCoordinatorError,
     RecordTooLargeError,
     SparklogError,
+    UnexpectedAppendOffsetError,
     UsageError,
 )
 from sparklog.group_commit.appends import Append, AppendCommit, Appended
@@ -69,6 +73,18 @@ class _Batch:
     records: list[Record]
     answers: Answers
     size_bytes: int
+    end_offset: int | None = None
+    """If given, they are appended only where the log ends here."""
+
+
+class Log(NamedTuple):
+    """The claimed partition, to follow.
+
+    `read` returns its records in [start, end), `end_offset` the log end offset in the newest image.
+    """
+
+    read: Read
+    end_offset: Callable[[], Awaitable[int]]
 
 
 class OwnedShard:
@@ -78,13 +94,13 @@ class OwnedShard:
         self,
         claimed: Claimed,
         shard: Shard,
-        read: Read,
+        log: Log,
         appends: AppendCommit,
         clock: Clock,
         on_end: "Callable[[OwnedShard, SparklogError], None]",
         entry_ms: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`shard` holds the records of the claimed partition; `read` reads later ones.
+        """`shard` holds the records of the claimed partition; `log` has later ones.
 
         `on_end` is called when the ownership ends, before the waiting requests get the error.
         `entry_ms` returns the time of the newest known entry (`Now`).
@@ -97,11 +113,13 @@ class OwnedShard:
         self._shard = shard
         self._end_offset = claimed.end_offset
         """The end of the log as this instance knows it: of its last batch, or of a gap."""
-        self._others = OthersOffsets(read, shard.replay, self._move, self.end)
+        self._others = OthersOffsets(log.read, shard.replay, self._move, self.end)
         self._moved = asyncio.Event()
         self._appends = appends
         self._clock = clock
+        self._log = log
         self._entry_ms = entry_ms
+        self._expiring: asyncio.Future[None] | None = None
         self._waiting: set[asyncio.Future[Any]] = set()
         self._in_flight: deque[_Batch] = deque()
         """The batches that are not durable yet."""
@@ -127,9 +145,16 @@ class OwnedShard:
         self._run(lambda: self._shard.handle(request, token, self._now()), token)
         return token
 
-    def _run(self, step: Callable[[], Effects], token: "asyncio.Future[Any] | None" = None) -> None:
+    def _run(
+        self,
+        step: Callable[[], Effects],
+        token: "asyncio.Future[Any] | None" = None,
+        *,
+        at_end: bool = False,
+    ) -> None:
         """Run a step of the shard for the request of `token`, and take its effects.
 
+        With `at_end` its records are not appended behind records that the shard does not have.
         After an error the shard may differ from the log: the ownership ends.
         """
         try:
@@ -142,7 +167,7 @@ class OwnedShard:
         except Exception as error:  # noqa: BLE001 - an encoder's errors are of many kinds
             self._fail(error, token)
         else:
-            self._take(effects)
+            self._take(effects, at_end=at_end)
 
     def _fail(self, error: Exception, token: "asyncio.Future[Any] | None") -> None:
         if token is not None:
@@ -188,19 +213,24 @@ class OwnedShard:
         self._moved.set()
         self._moved.clear()
 
-    def _take(self, effects: Effects) -> None:
+    def _take(self, effects: Effects, *, at_end: bool) -> None:
         if effects.records:
-            self._append(effects.records, effects.answers)
+            self._append(effects.records, effects.answers, at_end=at_end)
         elif self._in_flight:
             self._in_flight[-1].answers.extend(effects.answers)
         else:
             self._send(effects.answers)
         self._set_timer()
 
-    def _append(self, records: list[Record], answers: Answers) -> None:
+    def _append(self, records: list[Record], answers: Answers, *, at_end: bool) -> None:
         """Add records to the batch that waits for its commit, or begin the next batch."""
         self._others.note(records)
         size = _bytes_of(records)
+        if at_end:
+            end = self._end_offset + sum([len(one.records) for one in self._in_flight])
+            self._growing = None  # else the end moves
+            self._send_off(_Batch(records, answers, size + BATCH_HEADER_SIZE, end))
+            return
         batch = self._growing
         if batch is not None and batch.size_bytes + size <= self._batch_bytes_max:
             batch.records += records
@@ -208,7 +238,11 @@ class OwnedShard:
             batch.size_bytes += size
             self._appends.grew()
             return
-        batch = self._growing = _Batch(records, answers, size + BATCH_HEADER_SIZE)
+        self._growing = _Batch(records, answers, size + BATCH_HEADER_SIZE)
+        self._send_off(self._growing)
+
+    def _send_off(self, batch: _Batch) -> None:
+        """Append a batch when its group is taken."""
         self._in_flight.append(batch)
         done = self._appends.append_when_taken(lambda: self._made(batch))
         done.add_done_callback(self._landed)
@@ -218,7 +252,9 @@ class OwnedShard:
         if self._growing is batch:
             self._growing = None
         data = batch_of(batch.records, self._clock.now_ms())
-        return Append(self._topic.topic_id, self.partition, data, self._epoch)
+        return Append(
+            self._topic.topic_id, self.partition, data, self._epoch, end_offset=batch.end_offset
+        )
 
     def _landed(self, done: "asyncio.Future[list[Appended | SparklogError]]") -> None:
         if self.is_over:
@@ -235,6 +271,8 @@ class OwnedShard:
             self._move()
         elif isinstance(outcome, FencedLeaderEpochError):
             self.end(NotCoordinatorError(str(outcome)))
+        elif isinstance(outcome, UnexpectedAppendOffsetError):
+            self.end(CoordinatorNotAvailableError(str(outcome)))
         elif isinstance(outcome, SparklogError):
             self.end(outcome)
         else:
@@ -265,7 +303,21 @@ class OwnedShard:
 
     def _tick(self) -> None:
         self._timer_ms = NEVER_MS
-        self._run(lambda: self._shard.tick(self._now()))
+        if not self._shard.expires(self._now()):
+            self._run(lambda: self._shard.tick(self._now()))
+        elif self._expiring is None or self._expiring.done():
+            self._expiring = asyncio.ensure_future(self._expire())
+
+    async def _expire(self) -> None:
+        """Run the timers when the shard has all records of the log."""
+        try:
+            await self.caught_up(await self._log.end_offset())
+        except SparklogError as error:
+            self.end(error)
+        while not self.is_over and self._others.first is not None:
+            await self._moved.wait()
+        if not self.is_over:
+            self._run(lambda: self._shard.tick(self._now()), at_end=True)
 
     def _send(self, answers: Answers) -> None:
         for token, answer in answers:

@@ -29,6 +29,11 @@ class TestHealth:
     def test_is_told(self, client: TestClient) -> None:
         assert client.get("/healthy").json() == client.get("/ready").json() == {"status": "ok"}
 
+    @pytest.mark.parametrize("path", ["/healthy", "/ready"])
+    def test_is_told_without_a_body(self, client: TestClient, path: str) -> None:
+        answer = client.head(path)
+        assert (answer.status_code, answer.content) == (200, b"")
+
     def test_is_told_while_lookups_wait(self, client: TestClient) -> None:
         service: Service = client.app.state.service  # type: ignore[attr-defined] # a FastAPI's
         released = Event()

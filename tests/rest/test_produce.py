@@ -9,7 +9,9 @@ from fastapi.testclient import TestClient
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.group_commit import Rows
+from sparklog.model import TopicPartition
 from sparklog.rest.records import RECORDS_MAX
+from sparklog.rest.times import iso_time
 from tests.logs import FOREVER, rows
 
 JSON_TYPE = {"Content-Type": "application/vnd.kafka.json.v2+json"}
@@ -137,6 +139,15 @@ class TestV2:
         unknown = client.post("/topics/u", json={"records": [{"value": ""}]})
         assert unknown.json() == {"error_code": 40401, "message": "unknown topic 'u'"}
 
+    def test_internal_topics_are_refused(self, client: TestClient, log_dir: str) -> None:
+        offsets = {TopicPartition("t", 0): 3}
+        AdminClient(log_dir).alter_consumer_group_offsets("g", offsets)
+        records = {"records": [{"key": "YQ==", "value": "YQ=="}]}
+        answer = client.post("/topics/__consumer_offsets", json=records)
+
+        assert (answer.status_code, "internal" in answer.json()["message"]) == (400, True)
+        assert AdminClient(log_dir).list_consumer_group_offsets("g").keys() == offsets.keys()
+
     def test_an_unknown_topic_is_told_before_the_body_is_looked_at(
         self, client: TestClient
     ) -> None:
@@ -258,6 +269,17 @@ class TestV3:
 
         assert [report["error_code"] for report in reports] == [42206, 42206, 200, 200]
         assert [one["timestamp"] for one in reports[2:]] == ["", "2004-08-30T00:15:35.093Z"]
+
+    def test_the_time_is_that_of_the_log_if_it_gives_the_times(
+        self, client: TestClient, path: str, log_dir: str
+    ) -> None:
+        config = {"message.timestamp.type": "LogAppendTime"}
+        AdminClient(log_dir).create_topics([NewTopic("appended", 1, config)])
+        body = """{"timestamp": "2004-08-30T00:15:35.093Z"}"""
+        (report,) = self.send(client, path.replace("/t/", "/appended/"), body)
+
+        (row,) = rows(log_dir, "appended")[0]
+        assert report["timestamp"] == iso_time(row.timestamp)
 
     def test_a_header_that_is_no_text_stops_no_other_record(
         self, client: TestClient, path: str

@@ -9,9 +9,11 @@ from typing import ClassVar
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from sparklog.admin import AdminClient
 from sparklog.errors import (
     InvalidOptionError,
     InvalidRecordError,
+    InvalidTopicError,
     LogDirError,
     RecordTooLargeError,
     SparklogError,
@@ -90,6 +92,14 @@ class TestTopic:
     def test_must_exist(self, spark: SparkSession, log_dir: str, name: str) -> None:
         with pytest.raises(UnknownTopicError, match=f"unknown topic '{name}'.*on first use"):
             produce(one(spark), log_dir, name)
+
+    def test_is_not_internal(self, spark: SparkSession, log_dir: str) -> None:
+        AdminClient(log_dir).alter_consumer_group_offsets("g", {TopicPartition("t", 0): 0})
+        name = "__consumer_offsets"
+        with pytest.raises(InvalidTopicError, match=f"topic '{name}' is internal"):
+            produce(one(spark), log_dir, name)
+        with pytest.raises(InvalidTopicError, match=f"topic '{name}' is internal"):
+            produce(numbers(spark, 1, f"'{name}' topic"), log_dir)
 
     @pytest.mark.parametrize("how", ["true", "false"])
     def test_of_a_column_must_exist(self, spark: SparkSession, log_dir: str, how: str) -> None:

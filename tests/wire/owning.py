@@ -13,7 +13,7 @@ from sparklog.coordinator.states import GroupLimits
 from sparklog.errors import SparklogError
 from sparklog.group_commit.appends import Append, AppendCommit, Appended
 from sparklog.model import TopicDescription, TopicPartition
-from sparklog.wire.owned_shard import Claimed, OwnedShard
+from sparklog.wire.owned_shard import Claimed, Log, OwnedShard
 
 TOPIC = TopicDescription("__consumer_offsets", "id", 50, {}, 0)
 FLIGHTS = TopicPartition("flights", 0)
@@ -72,7 +72,15 @@ class Owner:
             self.ends.append(error)
 
         claimed = Claimed(topic, 3, 7, END)
-        self.owned = OwnedShard(claimed, shard, self._read, appends, self.clock, ended)
+        self.log_end: int | SparklogError = END
+        self.owned = OwnedShard(
+            claimed, shard, Log(self._read, self._log_end), appends, self.clock, ended
+        )
+
+    async def _log_end(self) -> int:
+        if isinstance(self.log_end, SparklogError):
+            raise self.log_end
+        return self.log_end
 
     async def _read(self, start: int, end: int) -> list[Record]:
         self.reads.append((start, end))

@@ -4,8 +4,12 @@ from pathlib import Path
 from weakref import ref
 
 import pytest
+from kio.schema.errors import ErrorCode
 
+from sparklog.admin import NewTopic
+from sparklog.wire.connection import BYTES_MAX
 from sparklog.wire.versions import ApiKey
+from tests.wire.fetching import Part, fetch_request
 from tests.wire.gateways import Client, RunningGateway, gateway, request
 from tests.wire.processes import until
 from tests.wire.test_sasl import secured_file
@@ -36,3 +40,25 @@ def test_one_that_was_closed_is_freed_without_the_collector(running: RunningGate
     until(lambda: gone() is None, most_s=30)
 
     assert not running.server.gateway.connections
+
+
+def test_few_bytes_wait_behind_a_fetch(running: RunningGateway, client: Client) -> None:
+    running.server.gateway.admin.create_topics([NewTopic("flights", 1)])
+    client.send(fetch_request(4, "flights", Part(), wait_ms=1_000))
+    [connection] = running.server.gateway.connections
+    most = 0
+    for _ in range(20):
+        client.send_frame(b"\0\x12\0\0\0\0\0\0\xff\xff" + bytes(BYTES_MAX))
+        most = max(most, connection._held_bytes)
+    client.receive(ApiKey.FETCH, 4)
+
+    for _ in range(20):
+        assert client.receive(ApiKey.API_VERSIONS, 0).error_code == 0
+    assert most < 4 * BYTES_MAX
+
+
+@pytest.mark.parametrize(("name", "version"), [("", "1"), ("librdkafka", "1 2"), ("-a", "1")])
+def test_a_client_has_a_sound_name(client: Client, name: str, version: str) -> None:
+    fields = {"client_software_name": name, "client_software_version": version}
+    answer = client.ask(request(ApiKey.API_VERSIONS, 3, **fields))
+    assert (answer.error_code, answer.api_keys) == (ErrorCode.invalid_request, ())

@@ -127,8 +127,10 @@ def beats(client: Client, version: int = 1, **fields: Any) -> Any:
     return client.ask(body(HEARTBEAT, version, **{**JOIN, **fields}))
 
 
-def described(client: Client, version: int = 1, group: str = "readers") -> Any:
-    fields = {"group_ids": (group,), "include_authorized_operations": False}
+def described(
+    client: Client, version: int = 1, group: str = "readers", *, operations: bool = False
+) -> Any:
+    fields = {"group_ids": (group,), "include_authorized_operations": operations}
     return client.ask(body(DESCRIBE, version, **fields)).groups[0]
 
 

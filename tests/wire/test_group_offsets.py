@@ -116,6 +116,12 @@ class TestOffsets:
         assert delete_offset(client, "readers", "flights", 1) == [ErrorCode.none, ErrorCode.none]
         assert member.committed() == {("flights", 0): 3}
 
+    def test_of_a_partition_that_is_not_there_are_not_deleted(self, client: Client) -> None:
+        alone(client).leave()
+        unknown = [ErrorCode.none, ErrorCode.unknown_topic_or_partition]
+        assert delete_offset(client, "readers", "flights", 99) == unknown
+        assert delete_offset(client, "readers", "nowhere", 0) == unknown
+
     def test_of_a_group_that_is_not_there_are_not_deleted(self, client: Client) -> None:
         assert delete_offset(client, "nobody", "flights", 0) == [ErrorCode.group_id_not_found]
 

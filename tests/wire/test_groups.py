@@ -14,9 +14,10 @@ from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC, Record
 from sparklog.coordinator.requests import CommittedOffset
-from sparklog.errors import StorageError
+from sparklog.errors import NotCoordinatorError, StorageError
 from sparklog.group_commit.appends import Append, Appended
 from sparklog.model import TopicPartition
+from sparklog.wire.handlers.operations import NO_OPERATIONS, Operation
 from sparklog.wire.instances import Instance
 from sparklog.wire.versions import ApiKey
 from tests.client_batches import client_batch
@@ -65,7 +66,7 @@ class TestAMember:
         stranger.member_id = "nobody"
         assert stranger.heartbeat() is ErrorCode.unknown_member_id
         assert stranger.sync().error_code is ErrorCode.unknown_member_id
-        assert stranger.leave() == [ErrorCode.unknown_member_id]
+        assert stranger.leave() == [ErrorCode.none, ErrorCode.unknown_member_id]
 
 
 def test_two_members_share_a_group(running: RunningGateway, client: Client) -> None:
@@ -120,6 +121,13 @@ class TestAdministration:
         )
         assert bytes(told.member_assignment) == b"everything"
 
+    def test_the_clients_operations_are_told_if_it_asks(self, client: Client) -> None:
+        alone(client)
+        bits = 1 << Operation.READ | 1 << Operation.DESCRIBE | 1 << Operation.DELETE
+        asked = [described(client, 6, one, operations=True) for one in ("readers", "nobody")]
+        assert [one.authorized_operations for one in asked] == [bits, NO_OPERATIONS]
+        assert described(client, 6, "readers").authorized_operations == NO_OPERATIONS
+
     @pytest.mark.parametrize(
         ("version", "code"), [(5, ErrorCode.none), (6, ErrorCode.group_id_not_found)]
     )
@@ -170,10 +178,10 @@ def list_request(version: int, *filters: str) -> Any:
     )
 
 
-def described(client: Client, version: int, group: str) -> Any:
+def described(client: Client, version: int, group: str, *, operations: bool = False) -> Any:
     """What DescribeGroups tells of a group."""
     asked = body(
-        ApiKey.DESCRIBE_GROUPS, version, groups=(group,), include_authorized_operations=False
+        ApiKey.DESCRIBE_GROUPS, version, groups=(group,), include_authorized_operations=operations
     )
     return client.ask(asked).groups[0]
 
@@ -287,6 +295,17 @@ class TestFailures:
         alone(client)
         monkeypatch.setattr("sparklog.wire.coordinators.live_topic", fail)
         assert client.ask(list_request(5)).error_code is ErrorCode.kafka_storage_error
+
+    def test_groups_that_another_instance_has_claimed_are_its_own(
+        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def claimed(*_: object) -> None:
+            raise NotCoordinatorError("claimed")
+
+        alone(client)
+        monkeypatch.setattr(running.server.gateway.coordinators, "_owned", claimed)
+        answer = client.ask(list_request(5))
+        assert (answer.error_code, answer.groups) == (ErrorCode.none, ())
 
     def test_records_of_others_are_read_before_the_next_answer(
         self, running: RunningGateway, client: Client

@@ -24,7 +24,7 @@ UNKNOWN = ErrorCode.unknown_topic_or_partition
 
 
 def produce_request(
-    version: int, topic: str | UUID, *parts: tuple[int, bytes], acks: int = -1
+    version: int, topic: str | UUID, *parts: tuple[int, bytes], acks: int = -1, **fields: Any
 ) -> Any:
     """A Produce request of one topic; `parts` are partitions and their batches."""
     kio = import_module(f"kio.schema.produce.v{version}.request")
@@ -34,7 +34,8 @@ def produce_request(
     named = {"topic_id": topic} if version >= 13 else {"name": topic}
     topics = (kio.TopicProduceData(partition_data=data, **named),)
     timeout = i32Timedelta.parse(timedelta(seconds=30))
-    return request(ApiKey.PRODUCE, version, acks=acks, timeout=timeout, topic_data=topics)
+    fields |= {"acks": acks, "timeout": timeout, "topic_data": topics}
+    return request(ApiKey.PRODUCE, version, **fields)
 
 
 @pytest.fixture

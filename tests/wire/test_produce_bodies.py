@@ -96,7 +96,7 @@ class TestRequest:
     ) -> None:
         found = read(version, by_kio(version, acks, topics, transactional_id))
 
-        assert found == ProduceRequest(acks, read_as(version, topics))
+        assert found == ProduceRequest(transactional_id, acks, read_as(version, topics))
         assert found.parts_count == sum(len(parts) for _, _, parts in topics)
 
     def test_has_the_batches_where_they_lie_in_the_frame(self) -> None:

@@ -168,6 +168,10 @@ class TestCreateTopics:
         assert admin.list_topics() == ["a", "a.b", "b"]
         assert admin._catalog.image().version == before + 1
 
+    def test_a_wrong_count_makes_no_room_for_others(self, client: Client) -> None:
+        found = create(client, new("a", 10_001), new("b", -2), validate_only=True)
+        assert codes(found)["a"] == ErrorCode.policy_violation
+
     def test_a_name_that_comes_twice_is_refused(self, client: Client, admin: AdminClient) -> None:
         found = create(client, new("a"), new("b"), new("a"))
         assert codes(found) == {"a": ErrorCode.invalid_request, "b": ErrorCode.none}
@@ -203,6 +207,14 @@ class TestDeleteTopics:
     def test_a_topic_is_named_or_has_an_id(self, client: Client, admin: AdminClient) -> None:
         [topic] = admin.create_topics([NewTopic("a", 1)])
         found = delete_asked(client, [(None, None), ("a", uuid_of(topic.topic_id))])
+        assert [one.error_code for one in found] == [ErrorCode.invalid_request] * 2
+        assert admin.list_topics() == ["a"]
+
+    def test_one_that_is_given_by_both_is_left_alone(
+        self, client: Client, admin: AdminClient
+    ) -> None:
+        [topic] = admin.create_topics([NewTopic("a", 1)])
+        found = delete_asked(client, [("a", None), (None, uuid_of(topic.topic_id))])
         assert [one.error_code for one in found] == [ErrorCode.invalid_request] * 2
         assert admin.list_topics() == ["a"]
 

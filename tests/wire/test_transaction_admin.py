@@ -34,7 +34,7 @@ def opened(client: Client, name: str = "id") -> Any:
         base_sequence=0,
         attributes=TRANSACTIONAL,
     )
-    answer = client.ask(produce_request(12, "t", (0, batch)))
+    answer = client.ask(produce_request(12, "t", (0, batch), transactional_id=name))
     assert answer.responses[0].partition_responses[0].error_code == ErrorCode.none
     return producer
 

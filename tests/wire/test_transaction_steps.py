@@ -14,8 +14,11 @@ from sparklog.tokens import Grant, Principal, Resource, Scope
 from sparklog.transactions.steps import Transactions
 from sparklog.wire.standstill import STILL_MS
 from sparklog.wire.versions import ApiKey
+from tests.client_batches import client_batch
 from tests.wire.gateways import Client, RunningGateway
+from tests.wire.grouping import GroupMember
 from tests.wire.requests import body, part, versions
+from tests.wire.test_produce import answers, produce_request
 
 MINUTE = i32Timedelta.parse(timedelta(minutes=1))
 
@@ -25,7 +28,7 @@ def topics(running: RunningGateway) -> None:
     running.server.gateway.admin.create_topics([NewTopic("t", 2)])
 
 
-def init(client: Client, name: str = "id", version: int = 4, **fields: Any) -> Any:
+def init(client: Client, name: str | None = "id", version: int = 4, **fields: Any) -> Any:
     """The answer to InitProducerId."""
     given = {"producer_id": -1, "producer_epoch": -1, "transaction_timeout": MINUTE, **fields}
     return client.ask(body(ApiKey.INIT_PRODUCER_ID, version, transactional_id=name, **given))
@@ -96,6 +99,43 @@ def test_the_topic_must_be_granted(
         assert add(other, producer, 0) == [ErrorCode.topic_authorization_failed]
 
 
+class TestProduce:
+    """A batch of a transaction, and the transactional id that its request names."""
+
+    def produced(self, client: Client, producer: Any, name: str | None, version: int = 12) -> Any:
+        fields = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
+        batch = client_batch("x", base_sequence=0, attributes=0x10, **fields)
+        plain = client_batch("y")
+        asked = produce_request(version, "t", (0, batch), (1, plain), transactional_id=name)
+        return [code for _, code, _ in answers(client.ask(asked))]
+
+    @pytest.mark.parametrize("version", [9, 11, 12])
+    def test_are_of_one_producer(self, client: Client, version: int) -> None:
+        producer = init(client)
+        init(client, "other")
+        add(client, producer, 0)
+
+        refused = ErrorCode.invalid_producer_id_mapping
+        assert self.produced(client, producer, "other", version) == [refused, ErrorCode.none]
+        assert self.produced(client, producer, "id", version) == [ErrorCode.none] * 2
+
+    def test_must_be_named(self, client: Client) -> None:
+        refused = ErrorCode.transactional_id_authorization_failed
+        assert self.produced(client, init(client), None) == [refused] * 2
+
+    def test_must_be_granted(
+        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        producer = init(client)
+        mallory = Principal(name="mallory", grants=(Grant(prefix="", scopes=frozenset(Scope)),))
+        monkeypatch.setattr("sparklog.wire.session.EVERYBODY", mallory)
+        with Client(running.port) as other:
+            refused = ErrorCode.transactional_id_authorization_failed
+            assert self.produced(other, producer, "id") == [refused] * 2
+            plain = produce_request(12, "t", (0, client_batch("y")), transactional_id="id")
+            assert answers(other.ask(plain)) == [(0, ErrorCode.none, 0)]
+
+
 @pytest.mark.parametrize("version", versions(ApiKey.END_TXN))
 def test_a_fenced_producer_is_told_so_in_the_words_of_its_version(
     client: Client, version: int
@@ -109,6 +149,14 @@ def test_a_fenced_producer_is_told_so_in_the_words_of_its_version(
 
 def test_an_empty_id_is_none(client: Client) -> None:
     assert init(client, "").error_code == ErrorCode.invalid_request
+
+
+@pytest.mark.parametrize("name", ["id", None])
+@pytest.mark.parametrize("half", [{"producer_id": 5}, {"producer_epoch": 3}])
+def test_a_producer_has_both_an_id_and_an_epoch(
+    client: Client, name: str | None, half: dict[str, int]
+) -> None:
+    assert init(client, name, **half).error_code == ErrorCode.invalid_request
 
 
 def test_a_timeout_may_be_too_long(client: Client) -> None:
@@ -181,12 +229,34 @@ class TestOffsets:
         assert running.server.gateway.transactions.describe("id").groups == ("g",)
 
     def test_an_older_client_adds_its_group_first(self, client: Client) -> None:
-        assert pending(client, init(client), version=4) == ErrorCode.invalid_txn_state
+        assert pending(client, init(client), version=3) == ErrorCode.invalid_txn_state
+        assert pending(client, init(client), version=4) == ErrorCode.transaction_abortable
 
     def test_of_another_generation_are_refused(self, client: Client) -> None:
         found = pending(client, init(client), member_id="m", generation_id=3)
 
         assert found == ErrorCode.illegal_generation
+
+    def test_of_a_generation_that_ends_meanwhile_are_refused(
+        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Else its successor could have read the offsets before these."""
+        producer, transactions = init(client), running.server.gateway.transactions
+        commit = transactions.commit_offsets
+        with Client(running.port) as other:
+            member = GroupMember(other, "g")
+            member.join()
+
+            def leaves_before(*args: Any, **fields: Any) -> None:
+                member.leave()
+                commit(*args, **fields)
+
+            monkeypatch.setattr(transactions, "commit_offsets", leaves_before)
+            named: dict[str, Any] = {
+                "member_id": member.member_id,
+                "generation_id": member.generation,
+            }
+            assert pending(client, producer, **named) == ErrorCode.unknown_member_id
 
     def test_of_a_fenced_producer_are_refused(self, client: Client) -> None:
         producer = init(client)

@@ -19,13 +19,13 @@ class Status(BaseModel):
     status: str = "ok"
 
 
-@router.get("/healthy")
+@router.api_route("/healthy", methods=["GET", "HEAD"])
 async def read_health() -> Status:
     """Whether the process answers."""
     return Status()
 
 
-@router.get("/ready")
+@router.api_route("/ready", methods=["GET", "HEAD"])
 async def read_readiness(request: Request) -> Status:
     """Whether the log dir can be read; 503 if it cannot."""
     service = service_of(request)

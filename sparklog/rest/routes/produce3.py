@@ -125,7 +125,7 @@ def _reports(
 def _report(
     place: tuple[str, str], rows: Rows, row: int, sent: Sent, written: Written
 ) -> dict[str, Any]:
-    timestamp = rows.timestamp[row]
+    timestamp = None if written.is_append_time else rows.timestamp[row]
     return {
         "error_code": 200,
         "cluster_id": place[0],

@@ -4,6 +4,7 @@ A request of a version that is not served gets an answer of version 0, with UNSU
 the table. The client then asks again with a version that is served.
 """
 
+import re
 from typing import Final
 
 from sparklog.errors import ErrorCode
@@ -16,6 +17,9 @@ FEATURES: Final = {"transaction.version": 2}
 (KIP-890)."""
 
 LEVEL_0_SINCE: Final = 4
+NAMED_SINCE: Final = 3
+"""The first version that names the client's software and its version (KIP-511)."""
+_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def api_versions(call: Call) -> Reply:
@@ -27,7 +31,11 @@ def api_versions(call: Call) -> Reply:
     if not APIS[ApiKey.API_VERSIONS].serves(call.version):
         fields = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": keys}
         return [messages.encode(ApiKey.API_VERSIONS, 0, fields)]
-    call.request()
+    request = call.request()
+    if call.version >= NAMED_SINCE and not (
+        _is_name(request.client_software_name) and _is_name(request.client_software_version)
+    ):
+        return call.answer({"error_code": ErrorCode.INVALID_REQUEST, "api_keys": ()})
     # A client that asks with a version below 4 does not understand 0 here (KAFKA-17011).
     least = int(call.version < LEVEL_0_SINCE)
     features = {
@@ -42,3 +50,8 @@ def api_versions(call: Call) -> Reply:
         ],
     }
     return call.answer({"error_code": ErrorCode.NONE, "api_keys": keys, **features})
+
+
+def _is_name(text: str) -> bool:
+    """Whether a broker takes a name of software or a version (ApiVersionsRequest.isValid)."""
+    return _NAME.fullmatch(text) is not None

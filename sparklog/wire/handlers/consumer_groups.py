@@ -17,12 +17,13 @@ from sparklog.errors import ErrorCode
 from sparklog.metadata.image import Image
 from sparklog.tokens import Resource
 from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.group_admin import tell_operations
 from sparklog.wire.handlers.group_members import answer_of, asked, client_host, milliseconds
+from sparklog.wire.handlers.operations import NO_OPERATIONS
 from sparklog.wire.topic_ids import topic_id_of, uuid_of
 
 CLIENT_MAKES_ID_SINCE: Final = 1
 """The first version of ConsumerGroupHeartbeat in which clients make their member ids (KIP-1082)."""
-NO_OPERATIONS: Final = -(2**31)
 CONSUMER_PROTOCOL: Final = 1
 """The member type of ConsumerGroupDescribe: classic members are 0, and are in other groups here."""
 
@@ -88,7 +89,10 @@ def _by_topic(places: Partitions) -> list[Fields]:
 
 async def consumer_group_describe(call: Call) -> Reply:
     """Return the answer."""
-    groups = [await _described(call, group_id) for group_id in call.request().group_ids]
+    request = call.request()
+    groups = [await _described(call, group_id) for group_id in request.group_ids]
+    if request.include_authorized_operations:
+        tell_operations(call, groups)
     return call.answer({"groups": groups})
 
 

@@ -1,5 +1,6 @@
 """FindCoordinator, DescribeGroups, ListGroups, DeleteGroups."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from sparklog.coordinator.requests import DeleteGroupRequest, DescribeRequest
@@ -8,6 +9,7 @@ from sparklog.errors import ErrorCode, SparklogError
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.group_members import answer_of
+from sparklog.wire.handlers.operations import NO_OPERATIONS, group_operations
 from sparklog.wire.instances import Instance, leader_of
 
 GROUP: Final = 0
@@ -81,11 +83,21 @@ def _no_coordinator(key: str, code: int, message: str | None) -> Fields:
 async def describe_groups(call: Call) -> Reply:
     """Return the answer."""
     request = call.request()
-    return call.answer({"groups": [await _described(call, one) for one in request.groups]})
+    told = [await _described(call, one) for one in request.groups]
+    if getattr(request, "include_authorized_operations", False):
+        tell_operations(call, told)
+    return call.answer({"groups": told})
+
+
+def tell_operations(call: Call, groups: Iterable[Fields]) -> None:
+    """Add the client's operations to the described groups that have no error (KIP-430)."""
+    for one in groups:
+        if not one.get("error_code"):
+            one["authorized_operations"] = group_operations(call, one["group_id"])
 
 
 async def _described(call: Call, group_id: str) -> Fields:
-    fields: Fields = {"group_id": group_id, "authorized_operations": -(2**31)}
+    fields: Fields = {"group_id": group_id, "authorized_operations": NO_OPERATIONS}
     if not call.sees(group_id, Resource.GROUP):
         return {**fields, "error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED}
     found = await answer_of(call, DescribeRequest(group_id), group_id)

@@ -17,6 +17,7 @@ from sparklog.model import TopicPartition
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.group_members import answer_of, asked
+from sparklog.wire.handlers.offset_commit import TopicRule
 
 GROUPS_SINCE: Final = 8
 """The first version of OffsetFetch with several groups."""
@@ -126,12 +127,9 @@ async def offset_delete(call: Call) -> Reply:
         for topic in request.topics
         for one in topic.partitions
     ]
-    codes = {
-        place: ErrorCode.NONE
-        if call.allows(Scope.READ, place.topic)
-        else ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        for place in places
-    }
+    image = await call.gateway.image()
+    rules = {topic.name: TopicRule.of(call, image, topic.name) for topic in request.topics}
+    codes = {place: rules[place.topic].code(place.partition) for place in places}
     answer: Any = ErrorCode.GROUP_AUTHORIZATION_FAILED
     if call.allows(Scope.ADMIN, group_id, Resource.GROUP):
         allowed = [place for place, code in codes.items() if not code]

@@ -24,7 +24,10 @@ FENCED_SINCE: Final = 4
 async def init_producer_id(call: Call) -> Reply:
     """Return the answer."""
     request = call.request()
-    if request.transactional_id is not None:
+    found: Any
+    if not _is_whole(call, request):
+        found = ErrorCode.INVALID_REQUEST
+    elif request.transactional_id is not None:
         found = await _of_transactional_id(call, request)
     elif not call.allows_somewhere(Scope.WRITE):
         found = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -35,6 +38,13 @@ async def init_producer_id(call: Call) -> Reply:
         return call.answer({"error_code": ErrorCode.NONE, **fields})
     fields = {"producer_id": NO_PRODUCER, "producer_epoch": NO_PRODUCER}
     return call.answer({"error_code": found, **fields})
+
+
+def _is_whole(call: Call, request: Any) -> bool:
+    """Whether a request gives both the present id and epoch of a producer, or neither."""
+    if call.version < EXPECTED_SINCE:
+        return True
+    return bool((request.producer_id == NO_PRODUCER) == (request.producer_epoch == NO_PRODUCER))
 
 
 async def _idempotent(call: Call) -> Producer | int:

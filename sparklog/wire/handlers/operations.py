@@ -15,7 +15,7 @@ NO_OPERATIONS: Final = -(2**31)
 
 
 class Operation(IntEnum):
-    """Kafka's operations on topics and on the cluster (AclOperation)."""
+    """Kafka's operations on topics, on groups and on the cluster (AclOperation)."""
 
     READ = 3
     WRITE = 4
@@ -43,6 +43,11 @@ _OF_TOPIC: Final[_Scopes] = {
         Operation.DESCRIBE_CONFIGS,
     ),
 }
+_OF_GROUP: Final[_Scopes] = {
+    Scope.READ: (Operation.READ, Operation.DESCRIBE),
+    Scope.WRITE: (Operation.DESCRIBE,),
+    Scope.ADMIN: (Operation.DELETE, Operation.DESCRIBE),
+}
 _OF_CLUSTER: Final[_Scopes] = {
     Scope.READ: (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
     Scope.WRITE: (Operation.IDEMPOTENT_WRITE, Operation.CLUSTER_ACTION),
@@ -59,6 +64,11 @@ _OF_CLUSTER: Final[_Scopes] = {
 def topic_operations(call: Call, topic: str) -> int:
     """Return the bits of the operations that the client may do on a topic."""
     return _bits(call, _OF_TOPIC, Resource.TOPIC, topic)
+
+
+def group_operations(call: Call, group_id: str) -> int:
+    """Return the bits of the operations that the client may do on a group."""
+    return _bits(call, _OF_GROUP, Resource.GROUP, group_id)
 
 
 def cluster_operations(call: Call) -> int:

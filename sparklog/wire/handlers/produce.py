@@ -28,6 +28,7 @@ from sparklog.wire.handlers.produce_bodies import (
     read_produce_request,
     written_produce_answer,
 )
+from sparklog.wire.handlers.transactions import may_use
 from sparklog.wire.throttle import some_of
 from sparklog.wire.topic_ids import with_uuid
 
@@ -45,6 +46,12 @@ def produce(call: Call) -> Reply | Awaitable[Reply] | Later:
             ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}: allowed are -1, 0, 1"
         )
         return _replied(call, request, [refused] * request.parts_count)
+    if not _may_use_id(call, request):
+        refused = Failed(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            f"no write access to transactional id {request.transactional_id!r}",
+        )
+        return _replied(call, request, [refused] * request.parts_count)
     # An older image is enough: the commit looks at the newest one, and refuses a deleted topic.
     session, image = call.session, call.gateway.topics.last_seen
     is_behind = session.produced is not None and not session.produced.done()
@@ -53,6 +60,15 @@ def produce(call: Call) -> Reply | Awaitable[Reply] | Later:
         return _answered_later(call, request, session.produced)
     sent = _append(call, request, image)
     return Later(sent.answer, partial(_answered, call, request, sent))
+
+
+def _may_use_id(call: Call, request: ProduceRequest) -> bool:
+    """Whether the client may write in the transaction that a request names, if it writes in one.
+
+    KafkaApis.handleProduceRequest: else no batch of the request is appended.
+    """
+    name = request.transactional_id
+    return (name is not None and may_use(call, name)) or not request.is_transactional
 
 
 def _known(image: Image, topic: str | UUID) -> TopicDescription | None:
@@ -82,7 +98,12 @@ def _append(call: Call, request: ProduceRequest, image: Image) -> _Sent:
             slots += range(len(outcomes), len(outcomes) + len(parts))
             appends += [Append(known.topic_id, one.partition, one.batch or b"") for one in parts]
         outcomes += [refused or _WAITS] * len(parts)
-    answer = call.gateway.appends.append(appends, client=call.session, produce_version=call.version)
+    answer = call.gateway.appends.append(
+        appends,
+        client=call.session,
+        produce_version=call.version,
+        transactional_id=request.transactional_id,
+    )
     return _Sent(answer, slots, outcomes)
 
 

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from sparklog.errors import ErrorCode, SparklogError
 from sparklog.group_commit.append_slots import Appended
+from sparklog.record import layout
 from sparklog.wire.reading import Reader
 from sparklog.wire.writing import Writer
 
@@ -21,6 +22,8 @@ ERRORS_SINCE: Final = 8
 """The first version whose answer names records and reasons (KIP-467)."""
 NOT_APPENDED: Final = Appended(-1, -1, -1)
 
+_LOW_ATTRIBUTES: Final = layout.ATTRIBUTES + 1
+"""Where the lower byte of a batch's attributes is."""
 _ACKS: Final = struct.Struct(">hi")
 _PARTITION: Final = struct.Struct(">i")
 _ANSWER: Final = struct.Struct(">ihqq")
@@ -52,8 +55,9 @@ class TopicParts(NamedTuple):
 
 
 class ProduceRequest(NamedTuple):
-    """A request, without its transactional id and its timeout: they are not needed here."""
+    """A request, without its timeout: a commit takes the time that it needs."""
 
+    transactional_id: str | None
     acks: int
     topics: Sequence[TopicParts]
 
@@ -62,10 +66,15 @@ class ProduceRequest(NamedTuple):
         """How many parts all topics have."""
         return sum(len(one.parts) for one in self.topics)
 
+    @property
+    def is_transactional(self) -> bool:
+        """Whether any batch says that it belongs to a transaction."""
+        return any(_is_transactional(part.batch) for one in self.topics for part in one.parts)
+
 
 def read_produce_request(reader: Reader, version: int) -> ProduceRequest:
     """Return a request; its batches are views of the frame. Raises InvalidRequestError."""
-    reader.string_or_null()  # transactional id
+    transactional_id = reader.string_or_null()
     acks, _ = reader.numbers(_ACKS)
     topics: list[TopicParts] = []
     for _ in range(reader.array(least_bytes=2)):
@@ -73,7 +82,14 @@ def read_produce_request(reader: Reader, version: int) -> ProduceRequest:
         topics.append(TopicParts(topic, list(_parts(reader))))
         reader.tags()
     reader.tags()
-    return ProduceRequest(acks, topics)
+    return ProduceRequest(transactional_id, acks, topics)
+
+
+def _is_transactional(batch: memoryview | None) -> bool:
+    """Whether a batch's attributes say so; the batch is not checked yet."""
+    if batch is None or len(batch) <= _LOW_ATTRIBUTES or batch[layout.MAGIC] != layout.MAGIC_V2:
+        return False
+    return bool(batch[_LOW_ATTRIBUTES] & layout.TRANSACTIONAL_MASK)
 
 
 def _parts(reader: Reader) -> Iterator[Part]:

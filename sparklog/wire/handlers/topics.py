@@ -4,6 +4,7 @@ The storage replicates. Every replication factor from 1 on is accepted, because 
 usually ask for 3; the answer says 1. A manual assignment gives the number of partitions.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
@@ -39,7 +40,7 @@ _Asked = tuple[str | None, UUID | None]
 async def create_topics(call: Call) -> Reply:
     """Return the answer."""
     request = call.request()
-    total = sum(_partition_count(call, one) for one in request.topics)
+    total = sum(max(_partition_count(call, one), 0) for one in request.topics)
 
     def prepare(name: str, given: Any) -> NewTopic:
         check_admin(call, name)
@@ -124,16 +125,25 @@ async def delete_topics(call: Call) -> Reply:
     by_name = {one.name: one for one in topics}
     by_id = {uuid_of(one.topic_id): one for one in topics}
 
+    def found_by(name: str | None, uuid: UUID | None) -> TopicDescription | None:
+        return by_name.get(name or "") if uuid is None else by_id.get(uuid)
+
+    times = Counter(
+        topic.topic_id for one in dict.fromkeys(asked) if (topic := found_by(*one)) is not None
+    )
+
     def prepare(key: _Asked, _: None) -> str:
         name, uuid = key
         if (name is None) == (uuid is None):
             raise refused(ErrorCode.INVALID_REQUEST, "a topic needs its name or its id, not both")
-        topic = by_name.get(name or "") if uuid is None else by_id.get(uuid)
+        topic = found_by(name, uuid)
         if topic is None and uuid is not None:
             raise refused(ErrorCode.UNKNOWN_TOPIC_ID, f"unknown topic id {uuid}")
         check_admin(call, topic.name if topic else name or "")
         if topic is None:
             raise refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"unknown topic {name!r}")
+        if times[topic.topic_id] > 1:
+            raise refused(ErrorCode.INVALID_REQUEST, "a topic is given by its name and by its id")
         return topic.topic_id
 
     def delete(wanted: dict[_Asked, str]) -> Sequence[object]:

@@ -24,6 +24,8 @@ from sparklog.wire.handlers.group_offsets import commit_codes
 from sparklog.wire.handlers.offset_commit import TopicRule
 from sparklog.wire.handlers.transactions import FENCED_SINCE, may_use, step_of, taken
 
+ABORTABLE_IN: Final = 4
+"""The version of TxnOffsetCommit whose answer may be TRANSACTION_ABORTABLE (KIP-890)."""
 ADDS_SINCE: Final = 5
 """The first version of TxnOffsetCommit that adds its group to the transaction itself (KIP-890)."""
 
@@ -75,6 +77,11 @@ async def txn_offset_commit(call: Call) -> Reply:
     ]
     if offsets:
         codes.update(await _left(call, step, offsets))
+        # The group may have begun a rebalance since: then its next members must not have read the
+        # offsets before these. From here on they see that offsets are pending.
+        again = await asked(call, judged, request.group_id)
+        refused = again if isinstance(again, int) else again.error_code
+        codes = {place: code or refused for place, code in codes.items()}
     return call.answer({"topics": commit_codes(request.topics, codes)})
 
 
@@ -100,4 +107,6 @@ async def _left(call: Call, step: Step, offsets: list[PendingOffset]) -> dict[To
         ),
         is_fenced_known=False,
     )
+    if code == ErrorCode.INVALID_TXN_STATE and call.version == ABORTABLE_IN:
+        code = ErrorCode.TRANSACTION_ABORTABLE
     return {TopicPartition(one.topic, one.partition): code or ErrorCode.NONE for one in offsets}

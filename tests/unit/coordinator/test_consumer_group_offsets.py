@@ -81,6 +81,10 @@ class TestOffsets:
         ("fields", "code"),
         [
             ({"generation": 2, "member_id": "ada"}, ErrorCode.STALE_MEMBER_EPOCH),
+            (
+                {"generation": 2, "member_id": "ada", "is_transactional": True},
+                ErrorCode.ILLEGAL_GENERATION,
+            ),
             ({"generation": 1, "member_id": "eva"}, ErrorCode.UNKNOWN_MEMBER_ID),
             ({}, ErrorCode.UNKNOWN_MEMBER_ID),
             ({"generation": 1, "member_id": "ada", "version": 8}, ErrorCode.UNSUPPORTED_VERSION),

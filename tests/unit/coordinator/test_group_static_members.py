@@ -122,6 +122,21 @@ class TestStaticMembers:
         groups.passes(SESSION_MS)
         assert groups.state == "Empty"
 
+    def test_one_that_waited_for_a_sync_longer_than_its_session_has_a_new_one(self) -> None:
+        groups = Groups()
+        fields = {"rebalance_timeout_ms": 300_000}
+        ada = groups.member("ada", instance_id="first", **fields)
+        bob = groups.member("bob", instance_id="second", session_timeout_ms=10_000, **fields)
+        for one in (ada, bob):
+            one.joins()
+        groups.passes(2 * DELAY_MS)
+        assert (ada.leads, bob.leads) == (True, False)
+        bob.syncs()
+        groups.passes(SESSION_MS)
+        assert groups.state == "PreparingRebalance"
+        groups.passes(10_000)
+        assert groups.state == "Empty"
+
     def test_an_administrator_removes_one_by_its_instance(self) -> None:
         groups = Groups()
         stable(groups, "ada", instance_id="first")

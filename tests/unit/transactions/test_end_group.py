@@ -49,17 +49,24 @@ def end(client: Client, *, is_commit: bool = True) -> EndOfStep:
     return EndOfStep(client.step, is_commit=is_commit, bumps=True)
 
 
-def slot(instance: Instance, value: str, topic: str = "t", **fields: Any) -> Slot:
+def slot(
+    instance: Instance,
+    value: str,
+    topic: str = "t",
+    transactional_id: str | None = None,
+    **fields: Any,
+) -> Slot:
     """A batch for partition 0 of a topic."""
     topic_id = instance.catalog.topic(topic).topic_id
-    return Slot(Append(topic_id, 0, client_batch(value, **fields)), 13)
+    return Slot(Append(topic_id, 0, client_batch(value, **fields)), 13, transactional_id)
 
 
 def of(client: Client, value: str, topic: str) -> Slot:
     """A producer's first batch of a topic, in its transaction."""
     producer_id, epoch = client.producer
     fields = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": 0}
-    return slot(client.instance, value, topic, attributes=0x10, **fields)
+    name = client.step.transactional_id
+    return slot(client.instance, value, topic, name, attributes=0x10, **fields)
 
 
 def write(instance: Instance, slots: Sequence[Slot], *ends: EndOfStep) -> Image | None:

@@ -161,6 +161,19 @@ def test_a_marker_of_an_older_epoch_is_refused(instance: Instance, client: Clien
         instance.transactions.abort_in(place, old)
 
 
+def test_a_marker_of_an_older_epoch_leaves_the_next_transaction(
+    instance: Instance, client: Client
+) -> None:
+    place = TransactionPartition(instance.catalog.topic("t").topic_id, 1)
+    old = client.producer
+    client.commit()
+    client.add(1)
+
+    with pytest.raises(InvalidProducerEpochError, match="of epoch 0 .*, which has epoch 1 now"):
+        instance.transactions.abort_in(place, old)
+    assert instance.state().is_open
+
+
 def test_a_marker_never_lowers_an_epoch(instance: Instance) -> None:
     """Goal: also if the epoch rises after the check. Method: an import's transaction, unchecked."""
     topic = instance.catalog.topic("t")

@@ -13,6 +13,7 @@ from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import NewTopic
 from sparklog.tokens import Grant, Principal, Resource, Scope
+from sparklog.wire.handlers.operations import NO_OPERATIONS, Operation
 from sparklog.wire.topic_ids import uuid_of
 from sparklog.wire.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway, gateway
@@ -204,6 +205,12 @@ class TestDescribe:
             (topic,) = given.topic_partitions
             assert topic.topic_name == "flights"
             assert {topic.topic_id: list(topic.partitions)} == held(running)
+
+    def test_the_clients_operations_are_told_if_it_asks(self, client: Client) -> None:
+        beats(client)
+        told = [described(client, operations=one).authorized_operations for one in (True, False)]
+        bits = 1 << Operation.READ | 1 << Operation.DESCRIBE | 1 << Operation.DELETE
+        assert told == [bits, NO_OPERATIONS]
 
     def test_partitions_of_topics_that_are_gone_are_not_told(
         self, running: RunningGateway, client: Client

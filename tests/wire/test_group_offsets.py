@@ -6,18 +6,22 @@ from importlib import import_module
 from pathlib import Path
 from socket import SO_LINGER, SOL_SOCKET
 from threading import Event
+from time import sleep
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
-from sparklog.coordinator.requests import CommitAnswer
+from sparklog.coordinator.offsets import offset_record
+from sparklog.coordinator.requests import CommitAnswer, CommittedOffset
+from sparklog.model import TopicPartition
 from sparklog.tokens import Grant, Principal, Resource, Scope
 from sparklog.wire.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway, gateway, request
 from tests.wire.grouping import QUICK, GroupMember, alone
 from tests.wire.processes import until
+from tests.wire.test_groups import append_as_another
 from tests.wire.test_metadata import topics_asked
 
 
@@ -157,3 +161,20 @@ class TestAuthorization:
             assert member.committed() == {}
             member.leave()
             assert delete_offset(client, "readers", "flights", 0) == [ErrorCode.none, refused]
+
+
+def test_those_that_others_commit_stay_when_older_ones_expire(tmp_path: Path) -> None:
+    values = {**QUICK, "offsets_retention_check_interval_ms": 300}
+    with gateway(tmp_path / "log", **values) as running, Client(running.port) as client:
+        running.server.gateway.admin.create_topics([NewTopic("flights", 2)])
+        alone(client).leave()
+        now_ms = running.server.gateway.clock.now_ms()
+        place = TopicPartition("flights", 0)
+        append_as_another(running, offset_record("readers", place, CommittedOffset(3)))
+        reader = GroupMember(client)
+        reader.committed()
+        fresh = CommittedOffset(7, committed_ms=now_ms)
+        append_as_another(running, offset_record("readers", place, fresh))
+        sleep(0.7)
+
+        assert reader.committed() == {("flights", 0): 7}

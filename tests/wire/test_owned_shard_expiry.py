@@ -64,6 +64,8 @@ def test_one_that_somebody_else_has_committed_since_stays() -> None:
         owner.log_end = END + 2
         owner.may_read.clear()
         await asyncio.sleep(0.05)
+        owner.fetches()
+        await asyncio.sleep(0.05)
         owner.may_read.set()
         assert await owner.offset(END + 2) == 7
         owner.appends.take()

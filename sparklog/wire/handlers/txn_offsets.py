@@ -107,6 +107,6 @@ async def _left(call: Call, step: Step, offsets: list[PendingOffset]) -> dict[To
         ),
         is_fenced_known=False,
     )
-    if code == ErrorCode.INVALID_TXN_STATE and call.version == ABORTABLE_IN:
-        code = ErrorCode.TRANSACTION_ABORTABLE
-    return {TopicPartition(one.topic, one.partition): code or ErrorCode.NONE for one in offsets}
+    is_abortable = code == ErrorCode.INVALID_TXN_STATE and call.version == ABORTABLE_IN
+    told = ErrorCode.TRANSACTION_ABORTABLE if is_abortable else code or ErrorCode.NONE
+    return {TopicPartition(one.topic, one.partition): told for one in offsets}

@@ -167,14 +167,14 @@ def test_those_that_others_commit_stay_when_older_ones_expire(tmp_path: Path) ->
     values = {**QUICK, "offsets_retention_check_interval_ms": 300}
     with gateway(tmp_path / "log", **values) as running, Client(running.port) as client:
         running.server.gateway.admin.create_topics([NewTopic("flights", 2)])
-        alone(client).leave()
+        reader = GroupMember(client)
+        assert reader.commit({("flights", 1): 1}) == [ErrorCode.none]
         now_ms = running.server.gateway.clock.now_ms()
         place = TopicPartition("flights", 0)
         append_as_another(running, offset_record("readers", place, CommittedOffset(3)))
-        reader = GroupMember(client)
         reader.committed()
         fresh = CommittedOffset(7, committed_ms=now_ms)
         append_as_another(running, offset_record("readers", place, fresh))
         sleep(0.7)
 
-        assert reader.committed() == {("flights", 0): 7}
+        assert reader.committed() == {("flights", 0): 7, ("flights", 1): 1}

@@ -61,7 +61,7 @@ class World:
 
 
 def run(found: Catalog, work: Callable[[World], Awaitable[Any]], **limits: Any) -> Any:
-    """What the work returns, once all is committed."""
+    """Return the result of the work, after the last commit."""
 
     async def main() -> Any:
         world = World(found, **limits)

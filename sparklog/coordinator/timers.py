@@ -44,7 +44,7 @@ class Timers(Generic[Key]):
         return None
 
     def is_due(self, key: Key, now_ms: int) -> bool:
-        """Whether the deadline of a key has come."""
+        """Return True if the deadline of a key is `now_ms` or earlier; False without a deadline."""
         return self._deadlines.get(key, now_ms + 1) <= now_ms
 
     def due(self, now_ms: int) -> Iterator[Key]:

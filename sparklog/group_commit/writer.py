@@ -51,7 +51,7 @@ from sparklog.metadata.catalog import Catalog, told_of
 from sparklog.metadata.check import check_topic
 from sparklog.metadata.edit import Done, Edit, Receipt, ReceiptKey, TopicEdit, with_fields
 from sparklog.metadata.image import Image, TopicImage, added_ranges, at_log_end
-from sparklog.model import NO_TIMESTAMP, OffsetRange, SegmentEntry, TimestampType
+from sparklog.model import NO_TIMESTAMP, OffsetRange, SegmentEntry
 from sparklog.produce.partitioner import Partitioner, resolve_partitioner
 from sparklog.record.rows import RecordColumns
 
@@ -125,8 +125,8 @@ class _Batch:
             for got in self.ranges:
                 starts[got.partition] = got.start
             offsets = starts[self.partitions] + self.ranks
-        is_append_time = self.plan.config.timestamp_type is TimestampType.LOG_APPEND_TIME
-        written = Written(self.partitions, offsets, self.plan.now_ms, is_append_time=is_append_time)
+        plan = self.plan
+        written = Written(self.partitions, offsets, plan.now_ms, is_append_time=plan.is_append_time)
         if len(self.slots) == 1:
             self.slots[0].outcome = written
             return
@@ -352,7 +352,7 @@ def _replayed(
             "this Idempotency-Key was used with other records: a new request needs a new key"
         )
     offsets = starts[partitions] + ranks_of(partitions, count)
-    return Written(partitions, offsets, NO_TIMESTAMP, replayed=True)
+    return Written(partitions, offsets, NO_TIMESTAMP, True, plan.is_append_time)
 
 
 def _moved(span: OffsetRange, topic: TopicImage) -> OffsetRange:

@@ -75,21 +75,24 @@ class WritePlan:
         return self.options.segment_bytes or self.config.segment_bytes
 
     @property
+    def is_append_time(self) -> bool:
+        """Whether records get the time of the append (LogAppendTime)."""
+        return self.config.timestamp_type is TimestampType.LOG_APPEND_TIME
+
+    @property
     def batch_settings(self) -> BatchSettings:
         """How batches are encoded: the topic's compression beats the call's, as in a broker."""
         codec = self.config.codec
         if codec is None:
             codec = Codec[(self.options.compression_type or "none").upper()]
-        timestamp_type = self.config.timestamp_type
-        is_append_time = timestamp_type is TimestampType.LOG_APPEND_TIME
         return BatchSettings(
             codec=codec,
             level=self.config.compression_level(codec),
             # A batch larger than a segment would be refused.
             batch_bytes=min(self.options.batch_size, self._segment_bytes),
             max_message_bytes=self.config.max_message_bytes,
-            timestamp_type=timestamp_type,
-            log_append_time_ms=self.now_ms if is_append_time else -1,
+            timestamp_type=self.config.timestamp_type,
+            log_append_time_ms=self.now_ms if self.is_append_time else -1,
         )
 
     @property

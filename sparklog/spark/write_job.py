@@ -66,7 +66,8 @@ class WriteJob:
             catalog.image(*topics.values())  # opened together: each alone would read the runs anew
             plans = {
                 name: plan_write_to(catalog, topics[name], options)
-                for name in topics.keys() - INTERNAL_TOPICS
+                for name in topics
+                if name not in INTERNAL_TOPICS
             }
         seed = int.from_bytes(os.urandom(6), "big")
         return cls(catalog.files, plans, topic, seed, given["txnAppId"], given["txnVersion"])

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 REQUESTS_MAX: Final = 32
 """The most requests of a connection that wait or are in progress; then no further one is read."""
 BYTES_MAX: Final = 1024 * 1024
-"""With so many bytes of them no further one is read, if one of them waits."""
+"""If a request waits, and all requests of its connection have so many bytes, no more are read."""
 NO_HEADER: Final = RequestHeader(ApiKey.SASL_AUTHENTICATE, 0, 0, None, 0)
 """The header of a SASL message, which comes as a frame without a header."""
 log: Final = logging.getLogger("sparklog.gateway")

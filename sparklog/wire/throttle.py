@@ -44,7 +44,7 @@ class Throttle:
 
     @property
     def is_on(self) -> bool:
-        """Whether the housekeeper's last round ended more than LATE_MS ago."""
+        """True while the housekeeper is late."""
         return self._late_ms > 0
 
     def note(self, lag_ms: int) -> None:

@@ -144,7 +144,6 @@ class TestV2:
         AdminClient(log_dir).alter_consumer_group_offsets("g", offsets)
         records = {"records": [{"key": "YQ==", "value": "YQ=="}]}
         answer = client.post("/topics/__consumer_offsets", json=records)
-
         assert (answer.status_code, "internal" in answer.json()["message"]) == (400, True)
         assert AdminClient(log_dir).list_consumer_group_offsets("g").keys() == offsets.keys()
 
@@ -275,9 +274,8 @@ class TestV3:
     ) -> None:
         config = {"message.timestamp.type": "LogAppendTime"}
         AdminClient(log_dir).create_topics([NewTopic("appended", 1, config)])
-        body = """{"timestamp": "2004-08-30T00:15:35.093Z"}"""
+        body = """{"timestamp": 5}"""
         (report,) = self.send(client, path.replace("/t/", "/appended/"), body)
-
         (row,) = rows(log_dir, "appended")[0]
         assert report["timestamp"] == iso_time(row.timestamp)
 

@@ -17,13 +17,10 @@ from sparklog.errors import (
     GroupIdNotFoundError,
     GroupNotEmptyError,
     InvalidGroupIdError,
-    InvalidPartitionsError,
-    InvalidTopicError,
     OffsetOutOfRangeError,
     UnknownTopicError,
     UsageError,
 )
-from sparklog.log_writer import WriteOptions, plan_write
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.metadata.cluster_plans import with_broker
@@ -395,22 +392,3 @@ class TestOthers:
         with pytest.raises(CommitConflictError, match="others keep writing to __consumer_offsets-"):
             admin.alter_consumer_group_offsets(GROUP, {FLIGHTS: 2})
         assert committed(admin) == {FLIGHTS: 1, SECOND: 9}
-
-
-class TestOffsetsTopic:
-    """Its records and its partitions are the coordinators'."""
-
-    @pytest.fixture
-    def catalog(self, admin: AdminClient) -> Catalog:
-        admin.alter_consumer_group_offsets(GROUP, {FLIGHTS: 3})
-        return admin._catalog
-
-    def test_takes_no_records(self, catalog: Catalog) -> None:
-        with pytest.raises(InvalidTopicError, match="only coordinators write to it"):
-            plan_write(catalog, OFFSETS_TOPIC, WriteOptions())
-
-    @pytest.mark.usefixtures("catalog")
-    def test_has_as_many_partitions_as_it_had(self, admin: AdminClient) -> None:
-        with pytest.raises(InvalidPartitionsError, match="keeps its 50 partitions"):
-            admin.create_partitions({OFFSETS_TOPIC: 60})
-        assert admin.list_consumer_group_offsets(GROUP).keys() == {FLIGHTS}

@@ -53,5 +53,5 @@ def api_versions(call: Call) -> Reply:
 
 
 def _is_name(text: str) -> bool:
-    """Whether a broker takes a name of software or a version (ApiVersionsRequest.isValid)."""
+    """Return True if ApiVersionsRequest.isValid accepts a name or a version of software."""
     return _NAME.fullmatch(text) is not None

@@ -41,7 +41,7 @@ async def init_producer_id(call: Call) -> Reply:
 
 
 def _is_whole(call: Call, request: Any) -> bool:
-    """Whether a request gives both the present id and epoch of a producer, or neither."""
+    """Return True if a request has both a producer id and an epoch, or has neither."""
     if call.version < EXPECTED_SINCE:
         return True
     return bool((request.producer_id == NO_PRODUCER) == (request.producer_epoch == NO_PRODUCER))

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import ErrorCode, InvalidRequestError, SparklogError, UnknownTopicError
 from sparklog.group_commit.appends import Append, Appended
+from sparklog.log.names import INTERNAL_TOPICS
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.model import TopicDescription
 from sparklog.tokens import Scope
@@ -63,9 +63,9 @@ def produce(call: Call) -> Reply | Awaitable[Reply] | Later:
 
 
 def _may_use_id(call: Call, request: ProduceRequest) -> bool:
-    """Whether the client may write in the transaction that a request names, if it writes in one.
+    """Return True if no batch is transactional, or the client may use the request's id.
 
-    KafkaApis.handleProduceRequest: else no batch of the request is appended.
+    Otherwise no batch of the request is appended (KafkaApis.handleProduceRequest).
     """
     name = request.transactional_id
     return (name is not None and may_use(call, name)) or not request.is_transactional
@@ -112,7 +112,7 @@ def _not_found(call: Call, topic: str | UUID, known: TopicDescription | None) ->
     name = known.name if known is not None else topic
     if isinstance(name, str) and not call.allows(Scope.WRITE, name):
         return Failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no write access to {name!r}")
-    if name == OFFSETS_TOPIC:
+    if name in INTERNAL_TOPICS:
         return Failed(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is written by coordinators alone")
     if known is not None:
         return None

@@ -68,7 +68,7 @@ class ProduceRequest(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        """Whether any batch says that it belongs to a transaction."""
+        """True if a batch has the transactional bit."""
         return any(_is_transactional(part.batch) for one in self.topics for part in one.parts)
 
 
@@ -86,7 +86,7 @@ def read_produce_request(reader: Reader, version: int) -> ProduceRequest:
 
 
 def _is_transactional(batch: memoryview | None) -> bool:
-    """Whether a batch's attributes say so; the batch is not checked yet."""
+    """Return True if a batch has the transactional bit. The batch may be damaged."""
     if batch is None or len(batch) <= _LOW_ATTRIBUTES or batch[layout.MAGIC] != layout.MAGIC_V2:
         return False
     return bool(batch[_LOW_ATTRIBUTES] & layout.TRANSACTIONAL_MASK)

@@ -1,6 +1,6 @@
 """The job over segments and metadata; which segments it takes: tests/unit/log/test_compaction.py.
 
-Its step and its rows: test_compact_step.py. What goes wrong: test_compact_faults.py.
+test_compact_step.py tests a step and its rows, test_compact_faults.py tests failures.
 """
 
 from hypothesis import example, given

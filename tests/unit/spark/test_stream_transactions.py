@@ -49,7 +49,7 @@ class TestOpenTransaction:
         assert stream.step() is None
 
     def told(self, stream: Stream) -> tuple[Json, Json | None]:
-        """What the progress of a query shows: ends, and what the stream waits for."""
+        """Return the progress of a query: log ends, and the transactions that hold the stream."""
         found = stream.reader.reportLatestOffset()
         assert found is not None
         return found["t"], found.get("$waiting")

@@ -1,6 +1,6 @@
 """Consumer groups as an administrator sees and changes them, without a gateway."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +20,7 @@ from sparklog.coordinator.requests import (
     FetchRequest,
     OffsetDeleteRequest,
     OffsetsAnswer,
+    Request,
 )
 from sparklog.coordinator.stale_offsets import without_stale, younger_topics
 from sparklog.errors import (
@@ -27,6 +28,7 @@ from sparklog.errors import (
     GroupIdNotFoundError,
 )
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.transaction_plans import without_offsets
 from sparklog.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -185,16 +187,30 @@ class GroupAdmin:
 
         Raises GroupIdNotFoundError, GroupNotEmptyError, CommitConflictError.
         """
-        self.described(group_id)
-        self._log.change(group_id, DeleteGroupRequest(group_id))
+        self._delete(DeleteGroupRequest(group_id), group_id)
 
     def delete_offsets(self, group_id: str, places: Sequence[TopicPartition]) -> None:
         """Delete offsets of a group without members; missing ones are no error.
 
         Raises GroupIdNotFoundError, GroupNotEmptyError, CommitConflictError.
         """
-        self.described(group_id)
-        self._log.change(group_id, OffsetDeleteRequest(group_id, places))
+        self._delete(OffsetDeleteRequest(group_id, places), group_id, places)
+
+    def _delete(
+        self, request: Request, group_id: str, places: Collection[TopicPartition] | None = None
+    ) -> None:
+        """Delete offsets from the log and from open transactions: all offsets for None.
+
+        A group exists as soon as a transaction holds offsets for it.
+        """
+        held = self._catalog.image().transactional_ids.pending(group_id)
+        if not held:
+            self.described(group_id)
+        self._log.change(group_id, request)
+        dropped = held if places is None else held.intersection(places)
+        if dropped:
+            self._catalog.log.commit(lambda image: without_offsets(image, group_id, dropped))
+            self._log.change(group_id, request)  # a transaction may have ended between the two
 
 
 def _member(member: DescribedMember, *, is_consumer: bool) -> MemberDescription:

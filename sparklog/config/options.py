@@ -33,13 +33,17 @@ DURATION = r"([0-9]+)\s*(us|ms|s|m|min|h|d)?"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. `default` is text; None: an option that is not given has the value None."""
+    """One option. `default` is text; None: an option that is not given has the value None.
+
+    With `ignores_case` a value is taken in lower case.
+    """
 
     name: str
     type: ConfigType
     default: str | None
     bounds: Bounds
     doc: str
+    ignores_case: bool = False
 
     def parse(self, value: object) -> Any:
         """Return the typed value.
@@ -52,6 +56,8 @@ class Option:
                 "lists separated by commas, offsets and partitions as JSON (json.dumps)",
                 option=self.name,
             )
+        if self.ignores_case and isinstance(value, str):
+            value = value.lower()
         key = ConfigKey(self.name, self.type, self.default or "", self.bounds, self.doc)
         try:
             return key.parse(value)
@@ -97,7 +103,7 @@ PRODUCE_OPTIONS = (
         "batch.size",
         ConfigType.INT,
         "16384",
-        at_least(1, INT_MAX),
+        at_least(0, INT_MAX),
         "The largest size of a batch before compression; a larger record has its own batch.",
     ),
     Option(
@@ -147,6 +153,14 @@ ISOLATION_LEVEL = _choice(
     "read_committed: stop before open transactions, leave out records of aborted ones.",
 )
 
+COLUMNS = Option(
+    "columns",
+    ConfigType.LIST,
+    None,
+    list_of(*RECORD_COLUMNS),
+    "Columns to read, in this order; other columns are not decoded.",
+)
+
 CONSUME_OPTIONS = (
     _text("assign", "Partitions to read: JSON {topic: [partition, …]}."),
     _text("subscribe", "Topics to read, separated by commas."),
@@ -161,20 +175,16 @@ CONSUME_OPTIONS = (
     _count("endingTimestamp", "Stop before the first record from this time (ms) on.", minimum=0),
     _text("startingOffsetsByTimestamp", f"startingTimestamp by partition: {_TIMES}."),
     _text("endingOffsetsByTimestamp", f"endingTimestamp by partition: {_TIMES}."),
-    _choice(
+    Option(
         "startingOffsetsByTimestampStrategy",
+        ConfigType.STRING,
         "error",
-        ("error", "latest"),
+        one_of("error", "latest"),
         "What to do when no record is at or after the starting time.",
+        ignores_case=True,
     ),
     Option("includeHeaders", ConfigType.BOOLEAN, "false", boolean(), "Add the column `headers`."),
-    Option(
-        "columns",
-        ConfigType.LIST,
-        None,
-        list_of(*RECORD_COLUMNS),
-        "Columns to read, in this order; other columns are not decoded.",
-    ),
+    COLUMNS,
     Option(
         "failOnDataLoss",
         ConfigType.BOOLEAN,
@@ -226,6 +236,7 @@ STREAM_OPTIONS = (
         "15m",
         matching(DURATION, "a time such as 500ms, 90s, 15m, 2h or 1d (ms without a unit)"),
         "The longest wait for minOffsetsPerTrigger since the last micro-batch.",
+        ignores_case=True,
     ),
 )
 """Options of a streaming read besides CONSUME_OPTIONS."""

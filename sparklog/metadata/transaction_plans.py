@@ -4,13 +4,14 @@
     with_partitions  AddPartitionsToTxn        begins a transaction if none is open
     with_group       AddOffsetsToTxn           the same
     with_offsets     TxnOffsetCommit           offsets that are committed if the transaction is
+    without_offsets  OffsetDelete, DeleteGroups: what open transactions hold for a group
     to_end           EndTxn                    the end of the transaction, or a repeated end
 
 Rules and codes are those of Kafka 4.1.1's TransactionCoordinator and TransactionMetadata (KIP-98,
 KIP-360, KIP-890). A step whose transaction is over is always refused.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from sparklog.errors import (
@@ -34,6 +35,7 @@ from sparklog.metadata.transactions import (
 
 INIT: Final = "INIT PRODUCER ID"
 ADD_TO_TRANSACTION: Final = "ADD TO TRANSACTION"
+DROP_OFFSETS: Final = "DROP OFFSETS"
 NOT_AN_ID: Final = ""
 """Means "no transactional id". Clients may not use an empty id."""
 
@@ -229,6 +231,18 @@ def with_offsets(
         )
     newest = {one[:3]: one for one in (*known.offsets, *offsets)}
     return _changed(known, known_group._replace(offsets=tuple(newest.values())))
+
+
+def without_offsets(image: Image, group_id: str, places: Container[tuple[str, int]]) -> Edit | Done:
+    """Return the edit that drops a group's offsets of (topic, partition)s from open transactions.
+
+    An offset that is deleted must not come back when a transaction commits
+    (OffsetMetadataManager.replay). Done if no transaction holds one.
+    """
+    opened = image.transactional_ids.open.values()
+    left = [one.without_offsets(group_id, places) for one in opened]
+    changed = [one for one in left if one is not None]
+    return edit_of_ids(DROP_OFFSETS, *changed) if changed else Done()
 
 
 def _changed(before: TransactionalId, after: TransactionalId) -> Edit | Done:

@@ -9,7 +9,7 @@ gateway that the client asks (`transaction_plans`). States and their names are t
 TransactionState. There are no Prepare states, because a transaction ends in one entry.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -98,6 +98,15 @@ class TransactionalId(NamedTuple):
         """Return the id without the partitions of these topics; None if it has none of them."""
         left = tuple(one for one in self.partitions if one.topic_id not in topic_ids)
         return None if left == self.partitions else self._replace(partitions=left)
+
+    def without_offsets(
+        self, group_id: str, places: Container[tuple[str, int]]
+    ) -> "TransactionalId | None":
+        """Return the id without a group's offsets of (topic, partition)s; None if it has none."""
+        left = tuple(
+            one for one in self.offsets if one.group_id != group_id or one[1:3] not in places
+        )
+        return None if left == self.offsets else self._replace(offsets=left)
 
     def at(self, known: "TransactionalId | None", now_ms: int) -> "TransactionalId":
         """Return the id with the times of an entry of `now_ms`; `known` is the id before it."""

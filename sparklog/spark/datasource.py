@@ -1,6 +1,7 @@
 """The data source `sparklog`: a log dir read and written as DataFrames, streams and SQL tables."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
@@ -9,10 +10,12 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
+    InputPartition,
 )
+from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from sparklog.errors import InvalidOptionError
+from sparklog.errors import InvalidOptionError, SparklogError
 from sparklog.spark.access import PATH, Access
 from sparklog.spark.connect import is_connect
 from sparklog.spark.session import require_pyarrow, require_workers
@@ -23,6 +26,33 @@ from sparklog.spark.table_options import (
     with_options,
     without_sparks_own,
 )
+
+
+class RefusedStream(DataSourceStreamReader):
+    """In place of the reader of a stream that cannot be read: raises its error in the first step.
+
+    If the data source itself raised it, the query would end with an UnboundLocalError of PySpark's
+    (python_streaming_source_runner stops a reader that it does not have).
+    """
+
+    def __init__(self, error: SparklogError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Raise the error."""
+        raise self._error
+
+    def latestOffset(
+        self,
+        start: dict[str, Any],  # noqa: ARG002 - Spark's
+        limit: ReadLimit,  # noqa: ARG002 - Spark's
+    ) -> dict[str, Any]:
+        """Raise the error: a stream with a checkpoint begins with this step."""
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:  # noqa: ARG002 - Spark's
+        """Raise the error."""
+        raise self._error
 
 
 class SparklogDataSource(DataSource):
@@ -66,8 +96,11 @@ class SparklogDataSource(DataSource):
         return self._writing(schema).batch_writer(plain(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return a reader of a stream."""
-        return self._reading(schema).stream_reader(plain(schema))
+        """Return a reader of a stream; its first step raises what is wrong with the options."""
+        try:
+            return self._reading(schema).stream_reader(plain(schema))
+        except SparklogError as error:
+            return RefusedStream(error)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return a writer of micro-batches."""

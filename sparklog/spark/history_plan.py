@@ -19,7 +19,7 @@ from sparklog.metadata.catalog import Catalog, topic_of
 from sparklog.metadata.image import TopicImage
 from sparklog.model import TopicDescription, TopicPartition
 from sparklog.spark.location import spark_location
-from sparklog.spark.offsets import Bound, parse_bounds
+from sparklog.spark.offsets import Bound, check_order, parse_bounds
 from sparklog.spark.plan import ReadRange, as_of, lost, plan_ranges, with_pins
 from sparklog.spark.selection import Selected, selected
 from sparklog.spark.splits import join_ranges, split_ranges
@@ -270,10 +270,7 @@ class TablePlan:
                 f"startingOffsetsByTimestampStrategy=latest would start at the table's end"
             )
         first, last = mark.end if start is None else start, mark.end if end is None else end
-        if first > last and starting.timestamp is None:
-            raise OffsetOutOfRangeError(
-                f"{key}: the starting offset {first} is above the ending offset {last}"
-            )
+        check_order(key, (starting, first), (ending, last))
         if not mark.start <= first <= mark.end or not mark.start <= last <= mark.end:
             problem = (
                 f"{key}: offsets [{first}, {last}) are not all in the table, which holds "

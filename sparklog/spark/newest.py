@@ -6,11 +6,16 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
 
+from sparklog.config.options import COLUMNS
 from sparklog.model import READ_COMMITTED
 from sparklog.spark.consume import consume
+from sparklog.spark.schema import output_columns
 
 KEY = ("partition", "key")
 """A key in two partitions counts twice: a producer may choose partitions, a topic may get more."""
+
+NEEDED = (*KEY, "offset", "value")
+"""The columns that decide which record is the newest of its key."""
 
 
 def latest(
@@ -25,8 +30,21 @@ def latest(
     """
     # The default comes first, because of two spellings of an option the last one counts.
     given = {"isolation.level": READ_COMMITTED, **options}
+    wanted = _columns(given)
+    if wanted is not None:
+        given["columns"] = ",".join(dict.fromkeys((*wanted, *NEEDED)))
     records = consume(spark, log_dir, subscribe=topic, **given)
-    return newest(records).where(F.col("value").isNotNull())
+    found = newest(records).where(F.col("value").isNotNull())
+    return found if wanted is None else found.select(*wanted)
+
+
+def _columns(given: dict[str, Any]) -> list[str] | None:
+    """Take the option `columns` out of `given`; return the columns, None without the option."""
+    names = [name for name in given if name.lower() == COLUMNS.name]
+    values = [given.pop(name) for name in names]
+    if not values or values[-1] is None:
+        return None
+    return output_columns({"columns": COLUMNS.parse(values[-1]), "includeHeaders": False})
 
 
 def newest(records: DataFrame) -> DataFrame:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sparklog.errors import InvalidOptionError
+from sparklog.errors import InvalidOptionError, OffsetOutOfRangeError
 from sparklog.log_reader import EARLIEST, LATEST
 from sparklog.model import TopicPartition
 
@@ -76,6 +76,23 @@ def parse_bounds(options: Mapping[str, Any], side: str, *, streaming: bool = Fal
     if not streaming:
         _refuse_backwards(name, bounds, LATEST if side == "starting" else EARLIEST)
     return bounds
+
+
+def check_order(key: TopicPartition, start: tuple[Bound, int], end: tuple[Bound, int]) -> None:
+    """Refuse a range of a partition that ends before it begins; each bound comes with its offset.
+
+    The connector's RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET, and the same for times, even if
+    no record lies between them. Raises OffsetOutOfRangeError.
+    """
+    first_ms, last_ms = start[0].timestamp, end[0].timestamp
+    if first_ms is not None and last_ms is not None and first_ms > last_ms:
+        raise OffsetOutOfRangeError(
+            f"{key}: the starting time {first_ms} is after the ending time {last_ms}"
+        )
+    if start[1] > end[1]:
+        raise OffsetOutOfRangeError(
+            f"{key}: the starting offset {start[1]} is above the ending offset {end[1]}"
+        )
 
 
 def _refuse_backwards(name: str, bounds: Bounds, forbidden: int) -> None:

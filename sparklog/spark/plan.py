@@ -18,7 +18,7 @@ from sparklog.metadata.catalog import Catalog, topic_of
 from sparklog.metadata.image import Slice, TopicImage
 from sparklog.model import READ_UNCOMMITTED, UNKNOWN_OFFSET, TopicPartition
 from sparklog.spark.groups import starting_bounds
-from sparklog.spark.offsets import Bound, Bounds, parse_bounds
+from sparklog.spark.offsets import Bound, Bounds, check_order, parse_bounds
 from sparklog.spark.pins import pinned, pinned_slices
 from sparklog.spark.selection import Selected, selected
 from sparklog.spark.splits import split_ranges
@@ -170,12 +170,7 @@ def _range(
 ) -> ReadRange:
     isolation = options["isolation.level"]
     start, end = _start(reader, key, starting, options), _end(reader, key, ending, isolation)
-    if start > end and starting.timestamp is not None:
-        start = end  # times may leave nothing
-    if start > end:
-        raise OffsetOutOfRangeError(
-            f"{key}: the starting offset {start} is above the ending offset {end}"
-        )
+    check_order(key, (starting, start), (ending, end))
     found = ReadRange(key.topic, reader.topic.topic_id, key.partition, start, end)
     return within_log(reader, found, isolation, fails=options["failOnDataLoss"])
 

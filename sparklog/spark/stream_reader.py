@@ -23,7 +23,7 @@ from sparklog.clock import Clock, SystemClock
 from sparklog.errors import LogDirError, UnknownTopicError
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicPartition, offsets_json
-from sparklog.spark.limits import Limits
+from sparklog.spark.limits import Limits, Offsets
 from sparklog.spark.plan import ReadRange, SliceFinder, lost, plan_start, readers_of
 from sparklog.spark.position import Json, Position
 from sparklog.spark.read_task import RangePartition, ReadTask
@@ -54,6 +54,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._task = ReadTask(files, options)
         self._initial: Json | None = None
         self._newest: Position | None = None
+        self._log_starts: Offsets = {}
+        """The log start offsets that were seen last."""
         self._waiting: Waiting | None = None
         self._is_available_now = False
         self._last_batch_ms = 0
@@ -109,7 +111,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         newest = self._look(before)
         began = before.offsets if before.is_initial else None
         ended = replace(newest, start=began)
-        begins = before.begins(ended)
+        # Offsets that the log has lost, as those below a new topic's log start, are no records.
+        starts = self._log_starts
+        begins = {key: max(at, starts.get(key, 0)) for key, at in before.begins(ended).items()}
         if not isinstance(limit, ReadAllAvailable):
             # With ReadAllAvailable (Trigger.Once) there is no later micro-batch to wait for.
             waited_ms = self._clock.now_ms() - self._last_batch_ms
@@ -173,6 +177,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         logs = {key: readers[key.topic].partition(key.partition) for key in wanted}
         ids = {topic.name: topic.topic_id for topic in wanted.values()}
         ends = {key: log.log_end_offset for key, log in logs.items()}
+        self._log_starts = {key: log.log_start_offset for key, log in logs.items()}
         begins = before.begins(Position(ends, ids, before.offsets))
         held = held_back(wanted, readers, self._isolation)
         if held and self._waiting is None:

@@ -1,7 +1,7 @@
 """`Transactions`: the steps of transactions on a log dir, for any thread of any process."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import partial
 from typing import Final
 
@@ -29,6 +29,7 @@ from sparklog.metadata.transaction_plans import (
     with_group,
     with_offsets,
     with_partitions,
+    without_offsets,
 )
 from sparklog.metadata.transactions import (
     PendingOffset,
@@ -153,6 +154,10 @@ class Transactions:
         self._catalog.log.commit(
             lambda image: with_offsets(image, step, group_id, offsets, adds_group=adds_group)
         )
+
+    def drop_offsets(self, group_id: str, places: Container[tuple[str, int]]) -> None:
+        """Drop a group's offsets of (topic, partition)s from all open transactions."""
+        self._catalog.log.commit(lambda image: without_offsets(image, group_id, places))
 
     def end(self, step: Step, *, is_commit: bool, bumps: bool = True) -> Producer:
         """End a transaction as `EndOfStep` does; return the producer. Raises as `Ends.end`."""

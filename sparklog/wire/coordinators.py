@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from sparklog.coordinator.offsets_topic import claim, load, offsets_topic, records
+from sparklog.coordinator.offsets_topic import claim, load, records
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC, Record
 from sparklog.coordinator.requests import ListedGroup, ListRequest, Request
@@ -129,13 +129,8 @@ class Coordinators:
         return self._owner(number).node_id == self._gateway.instances.own.node_id
 
     async def _topic(self, image: Image) -> TopicDescription:
-        gateway = self._gateway
         topic = image.names.get(OFFSETS_TOPIC)
-        if topic is None:
-            count = gateway.settings.offsets_topic_num_partitions
-            make = partial(offsets_topic, gateway.catalog, gateway.clock, count)
-            topic = await gateway.administer(make)
-        return topic
+        return topic or await self._gateway.auto_created(OFFSETS_TOPIC)
 
     def _at_hand(self, image: Image, topic: TopicDescription, number: int) -> OwnedShard | None:
         """Return the shard of a partition; None unless it is owned in an image with the topic."""

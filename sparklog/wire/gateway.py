@@ -11,6 +11,8 @@ from uuid import uuid4
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.admin.kafka_metrics import KafkaMetrics
 from sparklog.clock import Clock
+from sparklog.coordinator.offsets_topic import offsets_topic
+from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import LogDirError, SparklogError, TopicExistsError
 from sparklog.group_commit.appends import AppendCommit, AppendLimits
 from sparklog.housekeeper import Housekeeper
@@ -194,13 +196,17 @@ class Gateway:
     async def auto_created(self, name: str) -> TopicDescription:
         """Return a topic; create it with num.partitions partitions if it does not exist.
 
-        Raises as AdminClient.create_topics.
+        __consumer_offsets gets its own configs and offsets.topic.num.partitions. Raises as
+        AdminClient.create_topics.
         """
-        count = self.settings.num_partitions
+        settings = self.settings
 
         def create() -> TopicDescription:
+            if name == OFFSETS_TOPIC:
+                count = settings.offsets_topic_num_partitions
+                return offsets_topic(self.catalog, self.clock, count)
             try:
-                return self.admin.create_topics([NewTopic(name, count)])[0]
+                return self.admin.create_topics([NewTopic(name, settings.num_partitions)])[0]
             except TopicExistsError:  # another client was first
                 return self.catalog.topic(name)
 

@@ -13,7 +13,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Observation, SparkSession
 
-from sparklog.errors import SchemaError, UsageError
+from sparklog.errors import InvalidOptionError, SchemaError, UsageError
 from sparklog.spark import consume, decode, latest, upsert_table
 from sparklog.spark.upsert import Merge
 from tests.logs import append, new_topic
@@ -195,6 +195,17 @@ class TestLatest:
         found = latest(keyed.spark, keyed.log_dir, "t")
         assert newest_of(found) == keyed.expected
         assert found.columns == consume(keyed.spark, keyed.log_dir, subscribe="t").columns
+
+    def test_has_the_columns_that_are_asked_for(self, keyed: Keyed) -> None:
+        keyed.put_randomly(random.Random(19))
+        whole = latest(keyed.spark, keyed.log_dir, "t").select("timestamp", "key")
+        found = latest(keyed.spark, keyed.log_dir, "t", Columns="timestamp,key")
+
+        assert found.columns == ["timestamp", "key"]
+        assert sorted(found.collect()) == sorted(whole.collect())
+        assert latest(keyed.spark, keyed.log_dir, "t", columns=None).columns[:2] == ["key", "value"]
+        with pytest.raises(InvalidOptionError, match="at least one column, and none twice"):
+            latest(keyed.spark, keyed.log_dir, "t", columns="key,key")
 
 
 class TestUpsertTable:

@@ -187,8 +187,9 @@ class TestErrors:
     def test_of_a_source_name_the_option(
         self, spark: SparkSession, log: str, tmp_path: Path, options: dict[str, Any], message: str
     ) -> None:
-        with pytest.raises(Exception, match=message):
+        with pytest.raises(Exception, match=message) as raised:
             finished(into_copy(stream(spark, log, **options), tmp_path), log)
+        assert "UnboundLocalError" not in str(raised.value)
 
     @pytest.mark.parametrize(
         ("options", "message"),

@@ -40,6 +40,13 @@ class TestFiles:
         assert (entry.log_bytes, entry.record_count, entry.batch_count) == (len(data), 15, 2)
         assert entry.file_base_offset == 0
 
+    def test_without_a_batch_size_have_a_batch_for_each_record(self, files: MemoryFiles) -> None:
+        written = writer(files, plan(batch_size=0))
+        written.write(columns(range(10)), at(0, 10))
+        (entry,) = written.close()
+
+        assert (entry.batch_count, entry.record_count) == (10, 10)
+
     def test_roll_and_number_on(self, files: MemoryFiles) -> None:
         written = writer(files, plan(segment_bytes=300, batch_size=150))
         written.write(columns(range(100)), at(0, 100))

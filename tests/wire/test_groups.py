@@ -284,7 +284,7 @@ class TestFailures:
     def test_a_topic_that_cannot_be_made(
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("sparklog.wire.coordinators.offsets_topic", fail)
+        monkeypatch.setattr("sparklog.wire.gateway.offsets_topic", fail)
         asked = body(ApiKey.FIND_COORDINATOR, 6, coordinator_keys=("readers",), key_type=0)
         (found,) = client.ask(asked).coordinators
         assert found.error_code is ErrorCode.coordinator_not_available

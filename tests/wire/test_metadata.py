@@ -98,6 +98,16 @@ class TestMetadata:
         assert len(found.partitions) == 4
         assert AdminClient(tmp_path / "log").list_topics() == ["new"]
 
+    def test_the_topic_of_committed_offsets_is_made_as_by_the_first_group(
+        self, tmp_path: Path
+    ) -> None:
+        options = {"auto_create_topics_enable": True, "offsets_topic_num_partitions": 3}
+        with gateway(tmp_path / "log", **options) as running, Client(running.port) as client:
+            [found] = client.ask(topics_asked(12, "__consumer_offsets")).topics
+            topic = running.server.gateway.catalog.topic("__consumer_offsets")
+        assert (found.is_internal, len(found.partitions)) == (True, 3)
+        assert topic.configs["cleanup.policy"] == "compact"
+
     def test_clients_that_make_a_topic_at_the_same_time_all_get_it(self, tmp_path: Path) -> None:
         with (
             gateway(tmp_path / "log", auto_create_topics_enable=True) as running,

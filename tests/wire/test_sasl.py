@@ -144,6 +144,7 @@ class TestBeforeAuthentication:
             answer = shaken(client, "GSSAPI")
             assert answer.error_code == ErrorCode.unsupported_sasl_mechanism
             assert list(answer.mechanisms) == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+            assert client.receive_frame() == b""
 
     def test_a_message_comes_behind_a_handshake(self, secured: RunningGateway) -> None:
         with Client(secured.port) as client:

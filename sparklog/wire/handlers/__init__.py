@@ -24,14 +24,10 @@ from sparklog.wire.handlers.consumer_groups import (
 from sparklog.wire.handlers.delete_records import delete_records
 from sparklog.wire.handlers.describe_configs import describe_configs, list_config_resources
 from sparklog.wire.handlers.fetch import fetch
-from sparklog.wire.handlers.group_admin import (
-    delete_groups,
-    describe_groups,
-    find_coordinator,
-    list_groups,
-)
+from sparklog.wire.handlers.group_admin import describe_groups, find_coordinator, list_groups
+from sparklog.wire.handlers.group_deletes import delete_groups, offset_delete
 from sparklog.wire.handlers.group_members import heartbeat, join_group, leave_group, sync_group
-from sparklog.wire.handlers.group_offsets import offset_delete, offset_fetch
+from sparklog.wire.handlers.group_offsets import offset_fetch
 from sparklog.wire.handlers.init_producer_id import init_producer_id
 from sparklog.wire.handlers.leader_epochs import offset_for_leader_epoch
 from sparklog.wire.handlers.list_offsets import list_offsets

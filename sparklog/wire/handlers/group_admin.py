@@ -1,12 +1,12 @@
-"""FindCoordinator, DescribeGroups, ListGroups, DeleteGroups."""
+"""FindCoordinator, DescribeGroups, ListGroups."""
 
 from collections.abc import Iterable
 from typing import Any, Final
 
-from sparklog.coordinator.requests import DeleteGroupRequest, DescribeRequest
+from sparklog.coordinator.requests import DescribeRequest
 from sparklog.coordinator.states import State
 from sparklog.errors import ErrorCode, SparklogError
-from sparklog.tokens import Resource, Scope
+from sparklog.tokens import Resource
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.group_members import answer_of
 from sparklog.wire.handlers.operations import NO_OPERATIONS, group_operations
@@ -151,14 +151,3 @@ async def list_groups(call: Call) -> Reply:
         and call.sees(one.group_id, Resource.GROUP)
     ]
     return call.answer({"error_code": ErrorCode.NONE, "groups": told})
-
-
-async def delete_groups(call: Call) -> Reply:
-    """Return the answer."""
-    results = []
-    for group_id in call.request().groups_names:
-        code: Any = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        if call.allows(Scope.ADMIN, group_id, Resource.GROUP):
-            code = await answer_of(call, DeleteGroupRequest(group_id), group_id)
-        results.append({"group_id": group_id, "error_code": code})
-    return call.answer({"results": results})

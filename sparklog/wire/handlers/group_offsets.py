@@ -1,4 +1,4 @@
-"""OffsetFetch, OffsetDelete: return and delete the committed offsets of a group."""
+"""OffsetFetch: return the committed offsets of a group."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -6,18 +6,15 @@ from typing import Any, Final
 from sparklog.coordinator.requests import (
     NO_EPOCH,
     NO_OFFSET,
-    CommitAnswer,
     CommittedOffset,
     FetchRequest,
-    OffsetDeleteRequest,
 )
 from sparklog.coordinator.stale_offsets import Offsets, without_stale, younger_topics
 from sparklog.errors import ErrorCode
 from sparklog.model import TopicPartition
-from sparklog.tokens import Resource, Scope
+from sparklog.tokens import Scope
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.group_members import answer_of, asked
-from sparklog.wire.handlers.offset_commit import TopicRule
+from sparklog.wire.handlers.group_members import asked
 
 GROUPS_SINCE: Final = 8
 """The first version of OffsetFetch with several groups."""
@@ -116,29 +113,3 @@ def _by_topic(told: Mapping[TopicPartition, Fields]) -> list[Fields]:
     for place, fields in told.items():
         topics.setdefault(place.topic, []).append(fields)
     return [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
-
-
-async def offset_delete(call: Call) -> Reply:
-    """Return the answer."""
-    request = call.request()
-    group_id = request.group_id
-    places = [
-        TopicPartition(topic.name, one.partition_index)
-        for topic in request.topics
-        for one in topic.partitions
-    ]
-    image = await call.gateway.image()
-    rules = {topic.name: TopicRule.of(call, image, topic.name) for topic in request.topics}
-    codes = {place: rules[place.topic].code(place.partition) for place in places}
-    answer: Any = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    if call.allows(Scope.ADMIN, group_id, Resource.GROUP):
-        allowed = [place for place, code in codes.items() if not code]
-        answer = await answer_of(call, OffsetDeleteRequest(group_id, allowed), group_id)
-    if isinstance(answer, int):
-        answer = CommitAnswer(answer)
-    if answer.error_code:
-        return call.answer({"error_code": answer.error_code, "topics": []})
-    codes.update(answer.partitions)
-    return call.answer(
-        {"error_code": ErrorCode.NONE, "topics": commit_codes(request.topics, codes)}
-    )

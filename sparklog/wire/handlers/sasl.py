@@ -17,14 +17,15 @@ log: Final = logging.getLogger("sparklog.gateway")
 
 
 def sasl_handshake(call: Call) -> Reply:
-    """Return the answer: the mechanisms."""
+    """Return the answer: the mechanisms. After one that is not enabled the connection is closed."""
     mechanism = call.request().mechanism
     session, settings = call.session, call.gateway.settings
     enabled = [one for one in sasl.MECHANISMS if one in settings.sasl_enabled_mechanisms]
     if session.principal is not None or session.exchange is not None:
         return call.answer({"error_code": ErrorCode.ILLEGAL_SASL_STATE})
     if mechanism not in enabled:
-        code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        code, session.is_refused = ErrorCode.UNSUPPORTED_SASL_MECHANISM, True
+        call.gateway.metrics.closed("authentication")
         return call.answer({"error_code": code, "mechanisms": enabled})
     session.exchange = sasl.exchange(mechanism, call.gateway.tokens)
     session.has_raw_tokens = call.version == 0

@@ -112,7 +112,7 @@ class TestValues:
     @pytest.mark.parametrize(
         ("name", "value"),
         [
-            ("batch.size", "0"),
+            ("batch.size", "-1"),
             ("batch.size", "1e3"),
             ("batch.size", 2**31),
             ("segment.bytes", 13),

@@ -96,7 +96,10 @@ class TestTimes:
     def test_have_javas_units(self, text: str, expected: int) -> None:
         assert milliseconds(text) == expected
 
-    @pytest.mark.parametrize("text", ["", "m", "1.5m", "-1s", "1w", "15M"])
+    def test_may_be_in_upper_case(self) -> None:
+        assert limits(maxTriggerDelay="15M").max_delay_ms == 15 * MINUTE
+
+    @pytest.mark.parametrize("text", ["", "m", "1.5m", "-1s", "1w"])
     def test_are_refused_otherwise(self, text: str) -> None:
         with pytest.raises(InvalidOptionError, match="maxTriggerDelay=.* is not allowed"):
             limits(maxTriggerDelay=text)

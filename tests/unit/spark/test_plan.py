@@ -168,7 +168,6 @@ class TestTimes:
                 {"startingTimestamp": T0 + 7 * SECOND, "endingTimestamp": T0 + 9 * SECOND},
                 all_of_t(7, 9),
             ),
-            ({"startingTimestamp": T0 + 9 * SECOND, "endingTimestamp": T0 + 7 * SECOND}, {}),
             (
                 {
                     "startingOffsetsByTimestamp": of({0: T0 + 20 * SECOND}),
@@ -179,7 +178,7 @@ class TestTimes:
             (
                 {
                     "startingOffsetsByTimestamp": of({0: T0 + 500 * SECOND}),
-                    "startingOffsetsByTimestampStrategy": "latest",
+                    "startingOffsetsByTimestampStrategy": "LATEST",
                 },
                 {f"t-{partition}": (0, 25) for partition in (1, 2, 3)},
             ),
@@ -187,6 +186,33 @@ class TestTimes:
     )
     def test_bound_the_read(self, log: str, options: dict[str, Any], expected: Spans) -> None:
         assert spans(log, subscribe="t", **options) == expected
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (
+                {"startingTimestamp": T0 + 9 * SECOND, "endingTimestamp": T0 + 7 * SECOND},
+                f"t-0: the starting time {T0 + 9 * SECOND} is after the ending time",
+            ),
+            (
+                {"startingTimestamp": T0 + 1, "endingTimestamp": T0},
+                f"t-0: the starting time {T0 + 1} is after the ending time {T0}",
+            ),
+            (
+                {"startingTimestamp": T0 + 9 * SECOND, "endingOffsets": of({2: 8})},
+                "t-2: the starting offset 9 is above the ending offset 8",
+            ),
+            (
+                {"startingOffsets": of({2: 9}), "endingTimestamp": T0 + 8 * SECOND},
+                "t-2: the starting offset 9 is above the ending offset 8",
+            ),
+        ],
+    )
+    def test_do_not_end_before_they_begin(
+        self, log: str, options: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(OffsetOutOfRangeError, match=message):
+            ranges(log, subscribe="t", **options)
 
     def test_that_nothing_follows_are_an_error_at_the_start(self, log: str) -> None:
         with pytest.raises(OffsetOutOfRangeError, match="Strategy=latest would start at the log"):

@@ -204,6 +204,17 @@ class TestPartitions:
         with pytest.warns(SparklogWarning, match="reading what there is"):
             assert stream.restart().step() == {"t-2": span(4, 9)}
 
+    def test_that_have_lost_their_beginning_count_from_the_log_start(self, log_dir: str) -> None:
+        """Else micro-batch after micro-batch takes its share of what the log has lost."""
+        stream = Stream(log_dir, maxOffsetsPerTrigger=100, failOnDataLoss=False)
+        stream.step()
+        AdminClient(log_dir).create_partitions({"t": 3})
+        append(log_dir, 2, range(500))
+        AdminClient(log_dir).delete_records({("t", 2): 450})
+
+        with pytest.warns(SparklogWarning, match="reading what there is"):
+            assert stream.step() == {"t-2": span(450, 500)}
+
 
 class TestTopic:
     @pytest.fixture

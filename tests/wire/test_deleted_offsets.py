@@ -1,0 +1,93 @@
+"""Groups and offsets that are deleted while a transaction holds offsets of the group."""
+
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from sparklog.admin import NewTopic
+from sparklog.errors import StorageError
+from sparklog.wire.versions import ApiKey
+from tests.wire.gateways import Client, RunningGateway
+from tests.wire.grouping import GroupMember
+from tests.wire.requests import body
+from tests.wire.test_group_offsets import delete_offset
+from tests.wire.test_transaction_steps import committed, end, init, pending
+
+
+@pytest.fixture(autouse=True)
+def topics(running: RunningGateway) -> None:
+    running.server.gateway.admin.create_topics([NewTopic("t", 2)])
+
+
+@pytest.fixture
+def producer(client: Client) -> Any:
+    """A producer whose transaction holds an offset of t-0 for group g."""
+    found = init(client)
+    pending(client, found)
+    return found
+
+
+def deleted(client: Client) -> ErrorCode:
+    """The code of DeleteGroups of group g."""
+    [found] = client.ask(body(ApiKey.DELETE_GROUPS, 2, groups_names=("g",))).results
+    code: ErrorCode = found.error_code
+    return code
+
+
+def test_a_deleted_group_does_not_come_back(client: Client, producer: Any) -> None:
+    assert deleted(client) == ErrorCode.none
+    assert deleted(client) == ErrorCode.group_id_not_found
+    assert end(client, producer).error_code == ErrorCode.none
+    assert committed(client).committed_offset == -1
+
+
+def test_nor_does_a_deleted_offset(client: Client, producer: Any) -> None:
+    assert delete_offset(client, "g", "t", 0) == [ErrorCode.none, ErrorCode.none]
+    end(client, producer)
+    assert committed(client).committed_offset == -1
+
+
+def test_another_partition_keeps_its_offset(client: Client, producer: Any) -> None:
+    assert delete_offset(client, "g", "t", 1) == [ErrorCode.none, ErrorCode.none]
+    end(client, producer)
+    assert committed(client).committed_offset == 5
+
+
+def test_a_group_with_members_keeps_its_offsets(
+    running: RunningGateway, client: Client, producer: Any
+) -> None:
+    with Client(running.port) as other:
+        member = GroupMember(other, "g")
+        member.join()
+        assert deleted(client) == ErrorCode.non_empty_group
+        assert delete_offset(client, "g", "t", 0)[0] == ErrorCode.non_empty_group
+        member.leave()
+    end(client, producer)
+    assert committed(client).committed_offset == 5
+
+
+def test_trouble_is_told_and_the_deletion_may_be_tried_again(
+    running: RunningGateway, client: Client, producer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise StorageError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running.server.gateway.transactions, "drop_offsets", fails)
+        assert deleted(client) == ErrorCode.coordinator_not_available
+        assert delete_offset(client, "g", "t", 0) == [ErrorCode.coordinator_not_available]
+    assert deleted(client) == ErrorCode.none
+    end(client, producer)
+    assert committed(client).committed_offset == -1
+
+
+def test_a_coordinator_that_is_not_there_is_told(
+    running: RunningGateway, client: Client, producer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: Any) -> None:
+        raise StorageError("no space left")
+
+    monkeypatch.setattr(running.server.gateway.coordinators, "ask", fails)
+    assert deleted(client) == ErrorCode.coordinator_not_available
+    assert delete_offset(client, "g", "t", 0) == [ErrorCode.coordinator_not_available]

@@ -74,6 +74,30 @@ def test_one_that_somebody_else_has_committed_since_stays() -> None:
     run(told())
 
 
+def test_one_that_lies_between_own_batches_is_read_first() -> None:
+    async def told() -> None:
+        owner = Owner(offsets_retention_ms=1_000, offsets_retention_check_interval_ms=10)
+        owner.commits(1)
+        await owner.appends.land(landed(END))
+        fresh = CommittedOffset(7, committed_ms=owner.clock.now_ms() + 2_000)
+        owner.others[END + 1] = [offset_record("g", FLIGHTS, fresh)]
+        owner.may_read.clear()
+        owner.owned.ask(CommitRequest("h", {FLIGHTS: CommittedOffset(3)}))
+        await owner.appends.land(landed(END + 2))
+        owner.appends.taken.clear()
+        owner.log_end = END + 1
+        owner.clock.advance(2_000)
+        await asyncio.sleep(0.05)
+        owner.appends.take()
+        assert not owner.appends.taken
+        owner.may_read.set()
+        assert await tombstone(owner) == END + 3  # that of group h
+        await owner.appends.land(landed(END + 3))
+        assert await owner.offset(END + 4) == 7
+
+    run(told())
+
+
 def test_a_commit_that_comes_between_ends_it() -> None:
     async def told() -> None:
         owner = await expiring()

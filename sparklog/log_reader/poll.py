@@ -26,6 +26,8 @@ class Poll:
         self._interval_s = interval_s
         self._waiting: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._known: dict[str, TopicReader] = {}
+        """The reader of each watch's last look: the fetches that wait know of it."""
         self._is_closed = False
 
     async def wait_for_more(
@@ -48,8 +50,12 @@ class Poll:
                 while not self._is_closed:
                     if reader.partition(partition).end_offset(isolation) > offset:
                         break
-                    await self._change(topic)
-                    reader = await self._readers.reader(topic)
+                    # A watch wakes nobody twice: a fetch that comes later takes what it has seen.
+                    known = self._known.get(topic, reader)
+                    if known is reader:
+                        await self._change(topic)
+                        known = await self._readers.reader(topic)
+                    reader = known
         return reader
 
     async def _change(self, topic: str) -> None:
@@ -65,19 +71,19 @@ class Poll:
 
     async def _watch(self, topic: str) -> None:
         """Look again and again, until no fetch waits."""
-        known = None
         waiting = self._waiting[topic]
         try:
             while waiting and not self._is_closed:
                 reader = await self._readers.reader(topic)
-                if reader is not known:
-                    known = reader
+                if reader is not self._known.get(topic):
+                    self._known[topic] = reader
                     _wake(waiting)
                 await asyncio.sleep(self._interval_s)
         except SparklogError:
             pass  # each waiting fetch asks again, and gets the error itself
         finally:
             del self._tasks[topic], self._waiting[topic]
+            self._known.pop(topic, None)
             _wake(waiting)
 
     def close(self) -> None:

@@ -30,6 +30,7 @@ from sparklog.maintenance.due import DuePartition, due_partition
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.rewrite import Found, Rewrite, rewrite
 from sparklog.maintenance.superseded import (
+    BUCKET_RECORDS,
     ROUND_RECORDS,
     Buckets,
     KeySource,
@@ -64,7 +65,8 @@ def compact_partition(
 ) -> Outcome | None:
     """Compact one partition in one round; return None if it is not due.
 
-    Raises CommitConflictError, and the errors of reading a segment.
+    The round reads about BUCKET_RECORDS dirty records at most, because this process has all of them
+    in memory. Raises CommitConflictError, and the errors of reading a segment.
     """
     config, now_ms = TopicConfig.parse(topic.configs), context.clock.now_ms()
     due = due_partition(
@@ -72,7 +74,7 @@ def compact_partition(
         config,
         now_ms,
         {"force": False, "reindex": False},
-        records_max=ROUND_RECORDS,
+        records_max=BUCKET_RECORDS,
     )
     return None if due is None else _Compaction(context, topic, config, [due], now_ms).run()
 

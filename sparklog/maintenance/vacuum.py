@@ -130,10 +130,13 @@ def _steps(
     try:
         image = context.catalog.topic_image(topic)
         garbage = _garbage(topic, image, _of_log(topic_directory(topic), files, of_table), now_ms)
-        yield from table_steps(context, topic, of_table)
     except SparklogError as error:
         yield failing_step(topic.name, error)
         return
+    try:
+        yield from table_steps(context, topic, of_table)
+    except SparklogError as error:  # a damaged table does not keep the garbage of the log
+        yield failing_step(topic.name, error)
     rows = garbage.rows()
     if rows:
         execute = partial(_execute, context, topic, garbage.listed)

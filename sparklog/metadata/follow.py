@@ -271,9 +271,10 @@ class FollowedLog:
         )
 
     def _folded_at(self, version: int) -> Image | None:
-        """Return the image that a fold leaves; None if its entry is gone.
+        """Return the image that a fold leaves; None if its entry is gone, or is no fold.
 
-        For version -1 it is the empty image.
+        For version -1 it is the empty image. A copy that was made while commits went on may have a
+        hint from after the last entry that it has: then another entry gets that version.
         """
         self._log_id, self.bytes_behind = "", 0
         if version < 0:
@@ -283,7 +284,7 @@ class FollowedLog:
             return None
         fold = fold_of(entry)
         if fold is None:
-            raise CorruptMetadataError(f"{HINT} names {entry.version}, which is no fold")
+            return None
         self._log_id = entry.log
         try:
             return self.runs.covered(fold)

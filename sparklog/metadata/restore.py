@@ -3,13 +3,18 @@
 The copy has the entries of its original, so both would go on as the same log. `restore` puts an
 entry that begins another incarnation, and gives the copy a new cluster id. A process that followed
 the original and then finds the copy gets an error that says so.
+
+A copy that was made while commits went on may lack an entry and have a later one, because a listing
+is no snapshot. Such a copy is refused: its log would end at the hole, and later at the old entries.
 """
 
 import os
 
 from sparklog.clock import Clock
+from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import random_uuid
-from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.diagnosis import diagnose
+from sparklog.metadata.log import MetadataLog, entry_path
 from sparklog.storage.files import Files
 from sparklog.storage.log_dir import LogDir, open_log_dir, replace_log_dir
 
@@ -18,8 +23,19 @@ def restore(files: Files, clock: Clock) -> LogDir:
     """Give a restored log dir a new incarnation and a new cluster id; return its meta.properties.
 
     Raises LogDirError if the directory is no log dir, CorruptMetadataError if its metadata cannot
-    be read, and as `MetadataLog.commit` does.
+    be read or lacks an entry, and as `MetadataLog.commit` does.
     """
     open_log_dir(files)
+    _check_whole(files, clock)
     MetadataLog(files, clock).begin_incarnation(random_uuid(os.urandom(16)))
     return replace_log_dir(files, os.urandom(16))
+
+
+def _check_whole(files: Files, clock: Clock) -> None:
+    """Raise CorruptMetadataError if there are entries behind a hole."""
+    found = diagnose(files, clock)
+    if found.log is not None and max(found.entries) > found.log.last:
+        raise CorruptMetadataError(
+            f"{entry_path(found.log.last + 1)} is missing or damaged, and there are later entries: "
+            f"copy the metadata log again, and then restore"
+        )

@@ -107,7 +107,7 @@ def described_edit(
 
     Topics that it deletes leave the open transactions of `image`.
     """
-    gone = {topic.topic_id for topic in topics if topic.deleted_ms is not None}
+    gone = {topic.topic_id: topic.name for topic in topics if topic.deleted_ms is not None}
     ids = image.transactional_ids.open.values() if image is not None and gone else ()
     left = [one.without_topics(gone) for one in ids]
     return Edit(

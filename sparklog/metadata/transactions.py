@@ -9,7 +9,7 @@ gateway that the client asks (`transaction_plans`). States and their names are t
 TransactionState. There are no Prepare states, because a transaction ends in one entry.
 """
 
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -94,10 +94,16 @@ class TransactionalId(NamedTuple):
         before, behind = self[:_PARTITIONS_AT], self[_PARTITIONS_AT + 1 :]
         return TransactionalId._make((*before, (*self.partitions, place), *behind))
 
-    def without_topics(self, topic_ids: Collection[str]) -> "TransactionalId | None":
-        """Return the id without the partitions of these topics; None if it has none of them."""
-        left = tuple(one for one in self.partitions if one.topic_id not in topic_ids)
-        return None if left == self.partitions else self._replace(partitions=left)
+    def without_topics(self, names: Mapping[str, str]) -> "TransactionalId | None":
+        """Return the id without the partitions and offsets of topics; None if it has none of them.
+
+        `names` are by topic id. A topic that gets the name later must not have the offsets.
+        """
+        left = tuple(one for one in self.partitions if one.topic_id not in names)
+        offsets = tuple(one for one in self.offsets if one.topic not in names.values())
+        if (left, offsets) == (self.partitions, self.offsets):
+            return None
+        return self._replace(partitions=left, offsets=offsets)
 
     def without_offsets(
         self, group_id: str, places: Container[tuple[str, int]]

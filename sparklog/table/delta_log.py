@@ -22,7 +22,6 @@ from sparklog.clock import Clock
 from sparklog.errors import (
     CommitConflictError,
     CorruptMetadataError,
-    ExistingFileError,
     MissingFileError,
     StorageError,
 )
@@ -36,7 +35,7 @@ DELTA_LOG: Final = "_delta_log"
 CHECKPOINT_INTERVAL: Final = 10
 ENTRIES_KEPT_MS: Final = 30 * 24 * 3600 * 1000
 TOMBSTONES_KEPT_MS: Final = 7 * 24 * 3600 * 1000
-"""How long checkpoints list a removed file: Delta's deletedFileRetentionDuration."""
+"""How long checkpoints list a removed file at least: Delta's deletedFileRetentionDuration."""
 TRIES_MAX: Final = 100
 
 _HINT: Final = "_last_checkpoint"
@@ -60,12 +59,15 @@ TablePlan = Callable[[Snapshot], TableCommit | None]
 class DeltaLog:
     """The Delta log of the table in one directory; the table need not exist."""
 
-    def __init__(self, files: Files, directory: str, topic_id: str, clock: Clock) -> None:
-        """`directory` is the table's."""
+    def __init__(
+        self, files: Files, directory: str, topic_id: str, clock: Clock, delete_delay_ms: int = 0
+    ) -> None:
+        """`directory` is the table's. Removed files are unlinked after `delete_delay_ms`."""
         self._files = files
         self._directory = f"{directory}/{DELTA_LOG}"
         self._topic_id = topic_id
         self._clock = clock
+        self._tombstones_kept_ms = max(TOMBSTONES_KEPT_MS, delete_delay_ms)
 
     def snapshot(self, version: int | None = None) -> Snapshot:
         """Return the newest table, or the table as of a version; version -1 if there is no table.
@@ -96,13 +98,21 @@ class DeltaLog:
     # --- reading -----------------------------------------------------------------------------
 
     def _base(self, version: int | None) -> Snapshot:
-        """Return the table as of the newest checkpoint, at or below `version` if given."""
+        """Return the table as of the newest sound checkpoint, at or below `version` if given.
+
+        Where there is none, the entries tell all, if the first one is still there.
+        """
+        damaged: CorruptMetadataError | None = None
         for found in self._checkpoints(version):
             try:
                 data = self._files.read(self._path(found, _CHECKPOINT))
+                return self._checked(found, self._understood(found, _CHECKPOINT, data))
             except MissingFileError:
                 continue
-            return self._checked(found, self._understood(found, _CHECKPOINT, data))
+            except CorruptMetadataError as error:
+                damaged = damaged or error
+        if damaged is not None and self._entry(0) is None:
+            raise damaged
         return Snapshot()
 
     def _checkpoints(self, version: int | None) -> Iterator[int]:
@@ -131,11 +141,18 @@ class DeltaLog:
             raise CorruptMetadataError(f"{path}: cannot be understood: {error!r}") from None
 
     def _checked(self, version: int, actions: Sequence[Action]) -> Snapshot:
-        """Return a checkpoint's table, with the foreign changes after sparklog's last commit."""
+        """Return a checkpoint's table, with the foreign changes since it was last sound.
+
+        An entry that is gone may have been one.
+        """
         found = Snapshot().apply(version, actions)
         foreign: list[str] = []
         for number in range(found.marks(self._topic_id).version + 1, version + 1):
-            foreign += foreign_changes(number, self._entry(number) or ())
+            entry = self._entry(number)
+            if entry is None:
+                foreign.append(f"version {number} of the table has no entry any more")
+            else:
+                foreign += foreign_changes(number, entry)
         return replace(found, foreign=foreign)
 
     def _followed(self, snapshot: Snapshot, version: int | None = None) -> Snapshot:
@@ -205,13 +222,11 @@ class DeltaLog:
         if after.version == 0 or after.version % CHECKPOINT_INTERVAL:
             return
         now_ms = self._clock.now_ms()
-        data = checkpoint.encode(after.without_removed_before(now_ms - TOMBSTONES_KEPT_MS))
+        data = checkpoint.encode(after.without_removed_before(now_ms - self._tombstones_kept_ms))
         path = self._path(after.version, _CHECKPOINT)
-        try:
-            self._files.write_new(path, data, durable=True)
-        except ExistingFileError:
+        if not self._files.put_new(path, data):
             return
-        self._files.sync([path])
+        self._files.sync_directory(self._directory)
         hint = {"version": after.version, "size": len(after.files) + len(after.transactions) + 2}
         self._files.overwrite(f"{self._directory}/{_HINT}", json.dumps(hint).encode())
         self._clean(now_ms - ENTRIES_KEPT_MS)

@@ -4,7 +4,8 @@
                                            at or above it
     appId sparklog/<topic id>/<p>/start    the table's start: below it records may be missing
     appId sparklog/<topic id>/rows         how many rows the table has
-    appId sparklog/<topic id>/version      the last version of the table that sparklog has committed
+    appId sparklog/<topic id>/version      the last version that sparklog has committed on a table
+                                           without foreign changes
     appId sparklog/<topic id>/erasures     how many commits of `erase` have removed rows
     appId sparklog/<topic id>/erasing      odd while `erase` is under way; it only grows
     appId sparklog/<topic id>/horizon      files that were made before this time (ms) may be gone,

@@ -35,7 +35,8 @@ def table_directory(topic: TopicDescription) -> str:
 
 def delta_log(files: Files, topic: TopicDescription, clock: Clock) -> DeltaLog:
     """Return the Delta log of a topic's table; the table need not exist."""
-    return DeltaLog(files, table_directory(topic), topic.topic_id, clock)
+    delay_ms = TopicConfig.parse(topic.configs).delete_delay_ms
+    return DeltaLog(files, table_directory(topic), topic.topic_id, clock, delay_ms)
 
 
 def check_sound(topic: TopicDescription, snapshot: Snapshot) -> None:
@@ -141,7 +142,7 @@ def commit(files: Files, topic: TopicDescription, clock: Clock, change: Change) 
             _partitions(change, known),
             _logs(change, known),
             rows,
-            before.version + 1,
+            known.version if before.foreign else before.version + 1,
             erasures,
             _erasing(change, known),
             max(known.horizon_ms, change.horizon_ms),

@@ -218,6 +218,7 @@ def _topic_edit(
     replaced: dict[SegmentKey, SegmentEntry] = {}
     transactions: dict[int, tuple[OpenTransaction, ...]] = {}
     producers: dict[int, tuple[ProducerState, ...]] = {}
+    epochs: dict[int, int] = {}
     for number, one in appended.items():
         log, markers, data = one.log, one.markers, one.data
         if data not in places:
@@ -231,6 +232,8 @@ def _topic_edit(
                 known = replaced.get(entry.key, entry)
                 replaced[entry.key] = _with_span(known, marker, offset)
         segments.append(row)
+        if not log.epochs or log.epochs[-1].epoch < log.leader_epoch:
+            epochs[number] = log.leader_epoch  # it begins with these bytes, as after an import
         if markers:
             transactions[number] = tuple([OpenTransaction(*still) for still in one.opened.items()])
             producers[number] = tuple([_state(log, marker) for marker in markers])
@@ -239,6 +242,7 @@ def _topic_edit(
         replace=tuple(replaced.values()),
         transactions=transactions,
         producers=producers,
+        leader_epochs=epochs,
     )
 
 

@@ -2,8 +2,10 @@
 
 A deletion takes the topic out of the open transactions, so their ends write no markers there
 (`metadata.topic_plans`). Their records are still in the log. The entry that brings back the topic
-aborts them, with markers, as the topic cannot tell any more how the transactions ended. A
-transaction of an imported log never had an id here: it stays open, as it was before the deletion.
+aborts them, with markers, as the topic cannot tell any more how the transactions ended. One that is
+still open is aborted in all its partitions, and its producer is fenced: else its commit would leave
+out the records of this topic. A transaction of an imported log never had an id here: it stays open,
+as it was before the deletion.
 """
 
 from collections.abc import Collection
@@ -17,13 +19,13 @@ from sparklog.group_commit.companions import Places
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID
 from sparklog.metadata.edit import Done, Edit
-from sparklog.metadata.image import Image
+from sparklog.metadata.image import Image, PartitionLog
 from sparklog.metadata.log import Committed
 from sparklog.metadata.topic_plans import restored
-from sparklog.metadata.transaction_plans import NOT_AN_ID, Ending
+from sparklog.metadata.transaction_plans import NOT_AN_ID, Ending, to_abort
 from sparklog.metadata.transactions import TransactionalId, TransactionPartition
 from sparklog.model import TopicDescription
-from sparklog.transactions.ending import StaleEndError, appends_of, edit_of, pieces_of
+from sparklog.transactions.ending import StaleEndError, appends_of, edit_of, pieces_of, topics_of
 
 
 def undelete(catalog: Catalog, name: str, topic_id: str | None = None) -> TopicDescription:
@@ -44,6 +46,7 @@ class _Undelete:
         self._name = name
         self._wanted_id = topic_id
         self._now_ms = 0
+        self._topics: frozenset[str] = frozenset()
         self._outcome: TopicDescription | BaseException | None = None
 
     def answer(self) -> TopicDescription:
@@ -58,7 +61,12 @@ class _Undelete:
         return self._outcome is not None
 
     def begin(self, image: Image) -> Collection[str]:
-        return self._restored(image).topics
+        opened = image.transactional_ids.open.values()
+        others = {topic_id for one in opened for topic_id, _ in one.partitions}
+        self._topics = frozenset(
+            {*self._restored(image).topics, *(one for one in others if image.topic(one))}
+        )
+        return self._topics
 
     def pieces(self, image: Image, now_ms: int) -> Collection[bytes]:
         self._now_ms = now_ms
@@ -68,15 +76,16 @@ class _Undelete:
     def plan(self, image: Image, places: Places) -> Edit | Done:
         back = self._restored(image)
         after, endings = _with_orphans(image, back)
+        if not self._topics.issuperset(one for end in endings for one in topics_of(after, end)):
+            raise StaleEndError
         appends = appends_of(after, endings, self._now_ms)
         ended = edit_of(after, endings, appends, places, self._now_ms)
         if isinstance(ended, Done):
             return back
-        topics = {
-            topic_id: replace(edit, description=back.topics[topic_id].description)
-            for topic_id, edit in ended.topics.items()
-        }
-        return replace(back, topics=topics)
+        topics = dict(ended.topics)
+        for topic_id, edit in back.topics.items():
+            topics[topic_id] = replace(topics[topic_id], description=edit.description)
+        return replace(back, topics=topics, transactional_ids=ended.transactional_ids)
 
     def _restored(self, image: Image) -> Edit:
         return restored(image, self._name, self._wanted_id)
@@ -104,20 +113,33 @@ class _Undelete:
 def _with_orphans(image: Image, back: Edit) -> tuple[Image, list[Ending]]:
     """Return the image with the topic back, and the aborts of the transactions that left it."""
     after = image.apply([back], image.stamp)
-    found = []
+    ids, found = image.transactional_ids, list[Ending]()
+    left: dict[str, list[TransactionPartition]] = {}
     for topic_id in back.topics:
         for log in after.topics[topic_id].partitions.values():
             place = TransactionPartition(topic_id, log.partition)
             for producer_id, _ in log.transactions:
-                if _has_had_an_id(image, producer_id):
-                    known = log.producers.get(producer_id)
-                    epoch = known.epoch if known is not None else 0
-                    one = TransactionalId(NOT_AN_ID, producer_id, epoch, 0, partitions=(place,))
-                    found.append(Ending(one, one, is_commit=False, marker_epoch=epoch))
+                known = ids.of_producer(producer_id)
+                if known is not None and known.is_open:
+                    left.setdefault(known.transactional_id, []).append(place)
+                elif known is not None or _was_from_here(image, producer_id):
+                    found.append(_orphan(log, place, producer_id))
+    for name, places in left.items():
+        ending = to_abort(image, name)
+        assert ending is not None  # noqa: S101 - it is open
+        partitions = tuple(dict.fromkeys((*ending.before.partitions, *places)))
+        found.append(ending._replace(before=ending.before._replace(partitions=partitions)))
     return after, found
 
 
-def _has_had_an_id(image: Image, producer_id: int) -> bool:
-    """Whether a transactional id of this log dir has, or had, a producer."""
-    is_from_here = FIRST_PRODUCER_ID <= producer_id < image.next_producer_id
-    return is_from_here or image.transactional_ids.of_producer(producer_id) is not None
+def _orphan(log: PartitionLog, place: TransactionPartition, producer_id: int) -> Ending:
+    """Return the abort, in one partition, of a transaction that is over elsewhere."""
+    known = log.producers.get(producer_id)
+    epoch = known.epoch if known is not None else 0
+    one = TransactionalId(NOT_AN_ID, producer_id, epoch, 0, partitions=(place,))
+    return Ending(one, one, is_commit=False, marker_epoch=epoch)
+
+
+def _was_from_here(image: Image, producer_id: int) -> bool:
+    """Whether this log dir has given out a producer id."""
+    return FIRST_PRODUCER_ID <= producer_id < image.next_producer_id

@@ -87,7 +87,10 @@ def _write_of(catalog: Catalog, planned: Sequence[PlannedAppend], like: Write) -
     shared.sync()
 
     def plan(image: TopicImage) -> TopicEdit:
-        return TopicEdit(segments=list(_rows(image, batches, places, now_ms)))
+        return TopicEdit(
+            segments=list(_rows(image, batches, places, now_ms)),
+            leader_epochs={one.partition: epoch for one, _, epoch in batches},
+        )
 
     return Write(topic=topic, plan=plan, app_id=like.app_id, version=like.version)
 

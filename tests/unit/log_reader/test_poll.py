@@ -2,6 +2,7 @@
 
 import asyncio
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -77,6 +78,22 @@ class TestPoll:
         found = asyncio.run(main())
         assert [one.partition(0).log_end_offset for one in found] == [1] * 20
 
+    def test_knows_what_others_were_told_before(self, readers: Readers) -> None:
+        async def main() -> TopicReader:
+            old = await readers.reader("t")
+            append(readers.log_dir, 0, "a")
+            new = await readers.reader("t")
+            readers.reader = AsyncMock(return_value=new)  # type: ignore[method-assign] # no change
+            poll = Poll(readers, 0.001)
+            other = asyncio.create_task(poll.wait_for_more(new, 0, 5, 60))
+            await asyncio.sleep(0.01)
+            found = await poll.wait_for_more(old, 0, 0, 60)
+            poll.close()
+            await other
+            return found
+
+        assert asyncio.run(main()).partition(0).log_end_offset == 1
+
     def test_keeps_nothing_of_a_topic_that_nobody_waits_for(self, readers: Readers) -> None:
         async def main() -> Poll:
             poll = Poll(readers, 0.001)
@@ -84,7 +101,9 @@ class TestPoll:
             await asyncio.gather(*poll._tasks.values())
             return poll
 
-        assert not asyncio.run(main())._waiting
+        left = asyncio.run(main())
+        assert not left._waiting
+        assert not left._known
 
     def test_wakes_nobody_twice(self) -> None:
         async def main() -> Any:

@@ -21,7 +21,9 @@ from sparklog.metadata.edit import OpenTransaction
 from sparklog.model import AbortedRange
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import Operation
+from sparklog.table.delta_log import CHECKPOINT_INTERVAL
 from sparklog.table.marks import Mark
+from sparklog.table.of_topic import VACUUMED, Change, commit
 from tests.compaction import keyed_batch, sent
 from tests.logs import append, catalog, columns, log_files, rows
 from tests.maintenance import alter, context_of, make_unreadable, run
@@ -29,6 +31,7 @@ from tests.partitions import Partition, batch, marker
 from tests.tables import (
     WITH_TABLE,
     build,
+    context_and_topic,
     counted,
     marks_of,
     problems,
@@ -268,6 +271,17 @@ class TestForeignChanges:
         (line,) = problems(build(log_dir))
         assert "version 2 of the table is RESTORE by delta-rs" in line
         assert "its files hold 5 rows, sparklog has put 6 there" in line
+
+    def test_stay_known_behind_a_vacuum_and_its_checkpoint(self, log_dir: str) -> None:
+        """An UPDATE leaves the number of rows as it was."""
+        delta(log_dir).update({"timestampType": "1"}, predicate="offset = 0")
+        context, topic = context_and_topic(log_dir)
+        for _ in range(CHECKPOINT_INTERVAL):
+            commit(context.files, topic, context.clock, Change(operation=VACUUMED))
+
+        assert snapshot_of(log_dir).version > CHECKPOINT_INTERVAL
+        (line,) = problems(build(log_dir))
+        assert "version 1 of the table is UPDATE by delta-rs" in line
 
     def test_are_undone_by_a_rebuild(self, log_dir: str) -> None:
         delta(log_dir).delete("offset = 0")

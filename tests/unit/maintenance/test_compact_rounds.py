@@ -60,6 +60,17 @@ class TestAnyLog:
             check_rounds(steps)
 
 
+def test_a_process_alone_reads_one_bucket_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "BUCKET_RECORDS", 4)
+    log = four(min_cleanable_dirty_ratio=0)
+    topic = log.partition.image.description
+    ends = []
+    while job.compact_partition(log.context, topic, 0) is not None:
+        ends.append(log.partition.image.partition(0).cleaner_offset)
+
+    assert ends == [4, 8]
+
+
 class TestDirtyPart:
     def test_is_taken_part_by_part_until_nothing_is_due(self) -> None:
         log = four()

@@ -19,6 +19,7 @@ from sparklog.errors import LateWriterError
 from sparklog.maintenance import table_files
 from sparklog.maintenance.build_table import build_table
 from sparklog.maintenance.job import JobContext
+from sparklog.maintenance.runner import executed
 from sparklog.maintenance.table_files import (
     TIER_FILES,
     CompactWork,
@@ -261,6 +262,32 @@ class TestVacuum:
     def test_unlinks_what_was_removed_when_readers_are_done(self, log: Compacted) -> None:
         assert len(self.vacuumed(log, DAY_MS - 1)) == TIER_FILES + 1
         assert len(self.vacuumed(log, 1)) == 1
+
+    def test_a_checkpoint_lists_what_was_removed_until_readers_are_done(
+        self, log: Compacted
+    ) -> None:
+        topic = log.partition.image.description
+        configs = {**topic.configs, "sparklog.reader.grace.ms": str(30 * DAY_MS)}
+        log.partition.commit(description=replace(topic, configs=configs))
+        removed = set(snapshot_of(log.partition).removed)
+        for number in range(12):
+            log.put(f"more {number}")
+            build(log.context)
+            assert removed <= set(self.vacuumed_names(log, DAY_MS))
+        assert len(removed) == TIER_FILES
+
+    def vacuumed_names(self, log: Compacted, wait_ms: int) -> list[str]:
+        return [path.rpartition("/")[2] for path in self.vacuumed(log, wait_ms)]
+
+    def test_a_damaged_table_does_not_keep_the_garbage_of_the_log(self, log: Compacted) -> None:
+        stray = f"{DIRECTORY}/t-0/{'0' * 20}.{'0' * 8}-0000-7000-8000-{'0' * 12}.log"
+        log.partition.files.write_new(stray, b"")
+        log.partition.files.write_new(f"{DIRECTORY}/table/_delta_log/{9:020d}.json", b"{")
+        log.wait(DAY_MS)
+        outcomes = [executed(step) for step in vacuum(log.context, ["t"], {})]
+
+        assert ["cannot be understood" in str(one.problems) for one in outcomes] == [True, False]
+        assert stray not in [one.path for one in log.partition.files.list(recursive=True)]
 
     def test_unlinks_what_no_commit_named(self, log: Compacted) -> None:
         stray = f"{DIRECTORY}/table/part-{'0' * 8}-0000-7000-8000-{'0' * 12}.parquet"

@@ -5,9 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.errors import CorruptMetadataError
+from sparklog.clock import SystemClock
+from sparklog.errors import CorruptMetadataError, MissingFileError
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.fold import fold
+from sparklog.metadata.log import CLUSTER_METADATA, entry_path
+from sparklog.metadata.restore import restore
+from sparklog.storage import open_files
 from tests.command_line import CommandLine
 from tests.logs import append, catalog, new_topic, values
 from tests.restoring import restored
@@ -83,6 +87,39 @@ class TestARestoredCopy:
         with pytest.raises(CorruptMetadataError, match="restored"):
             follower.image()
         assert len(values(log_dir)[0]) == 3 + later + 1
+
+    @pytest.fixture
+    def torn(self, log_dir: str, tmp_path: Path) -> Path:
+        """A copy whose entries were copied before commits and a fold, and the rest after them."""
+        entries = Path(CLUSTER_METADATA) / "_delta_log"
+        copy = tmp_path / "copy"
+        shutil.copytree(log_dir / entries, copy / entries)
+        append_to(log_dir)
+        fold(catalog(log_dir).log)
+        shutil.copytree(
+            log_dir, copy, dirs_exist_ok=True, ignore=shutil.ignore_patterns("_delta_log")
+        )
+        return copy
+
+    def test_goes_on_though_its_hint_names_a_fold_that_it_lacks(self, torn: Path) -> None:
+        restore(open_files(str(torn)), SystemClock())
+        append_to(str(torn), 5)
+
+        assert values(str(torn))[0] == ["0", "1", "2", "0", "1", "2", "3", "4"]
+
+    def test_with_a_hole_is_refused(self, log_dir: str) -> None:
+        last = catalog(log_dir).log.image().version
+        (Path(log_dir) / entry_path(last - 1)).unlink()
+
+        with pytest.raises(CorruptMetadataError, match=r"is missing or damaged.*copy the metadata"):
+            restore(open_files(log_dir), SystemClock())
+
+    def test_of_nothing_is_refused(self, log_dir: str) -> None:
+        for path in (Path(log_dir) / CLUSTER_METADATA / "_delta_log").iterdir():
+            path.unlink()
+
+        with pytest.raises(MissingFileError, match="no metadata log here"):
+            restore(open_files(log_dir), SystemClock())
 
     def test_is_made_on_the_command_line(self, log_dir: str) -> None:
         sparklog = CommandLine(log_dir)

@@ -10,7 +10,6 @@ from sparklog.clock import ManualClock
 from sparklog.errors import (
     CommitConflictError,
     CorruptMetadataError,
-    ExistingFileError,
     StorageError,
 )
 from sparklog.storage.memory import MemoryFiles
@@ -143,22 +142,33 @@ class TestCheckpoints:
 
         assert many.log.snapshot().version == CHECKPOINT_INTERVAL + 1
 
-    def test_one_that_another_writes_at_the_same_time_is_left_to_it(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def there(path: str, data: Any, *, durable: bool = False) -> None:
-            raise ExistingFileError(path)
-
-        monkeypatch.setattr(world.files, "write_new", there)
-        for number in range(CHECKPOINT_INTERVAL + 1):
+    def test_one_that_another_writes_at_the_same_time_is_left_to_it(self, world: World) -> None:
+        world.commit(add("f"))
+        world.files.write_new(f"{LOG}/{CHECKPOINT_INTERVAL:020d}.checkpoint.parquet", b"theirs")
+        for number in range(CHECKPOINT_INTERVAL):
             world.commit(add(f"f{number}"))
 
         assert "_last_checkpoint" not in world.names()
 
-    def test_that_are_damaged_are_told(self, many: World) -> None:
-        path = f"{LOG}/{CHECKPOINT_INTERVAL:020d}.checkpoint.parquet"
-        many.files.delete(path)
-        many.files.write_new(path, b"nothing")
+    def damage(self, world: World, version: int) -> None:
+        path = f"{LOG}/{version:020d}.checkpoint.parquet"
+        world.files.delete(path)
+        world.files.write_new(path, b"nothing")
+
+    def test_one_that_is_damaged_is_passed_over(self, many: World) -> None:
+        while many.log.snapshot().version < 2 * CHECKPOINT_INTERVAL:
+            many.commit()
+        before = many.log.snapshot().files
+        self.damage(many, 2 * CHECKPOINT_INTERVAL)
+        assert many.log.snapshot().files == before
+        self.damage(many, CHECKPOINT_INTERVAL)
+
+        assert many.log.snapshot().files == before
+        assert many.log.snapshot().version == 2 * CHECKPOINT_INTERVAL
+
+    def test_that_are_damaged_are_told_where_entries_are_gone(self, many: World) -> None:
+        self.damage(many, CHECKPOINT_INTERVAL)
+        many.files.delete(f"{LOG}/{0:020d}.json")
 
         with pytest.raises(CorruptMetadataError, match="checkpoint.parquet: cannot be understood"):
             many.log.snapshot()
@@ -180,6 +190,8 @@ class TestCheckpoints:
         world.files.overwrite(f"{LOG}/_last_checkpoint", b'{"version": 1}')
 
         assert len(world.log.snapshot().foreign) == 1
+        world.files.delete(f"{LOG}/{1:020d}.json")
+        assert world.log.snapshot().foreign == ["version 1 of the table has no entry any more"]
 
     @pytest.mark.parametrize("hint", [b"{", b"[]", b'{"parts": 3, "version": 1}', b"{}"])
     def test_a_hint_that_says_nothing_is_passed_over(self, world: World, hint: bytes) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.admin import AdminClient
+from sparklog.admin import AdminClient, NewTopic
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import GroupIdNotFoundError
 from sparklog.metadata.transaction_plans import Producer
@@ -62,6 +62,14 @@ def test_nor_a_deleted_offset(admin: AdminClient, client: Client) -> None:
     client.commit()
 
     assert committed(admin, "g") == {FIRST: 5}
+
+
+def test_nor_one_of_a_topic_that_is_made_again(admin: AdminClient, client: Client) -> None:
+    admin.delete_topics(["t"])
+    admin.create_topics([NewTopic("t", 2)])
+    client.commit()
+
+    assert (committed(admin, "g"), committed(admin, "h")) == ({}, {})
 
 
 def test_offsets_of_later_steps_are_committed(admin: AdminClient, client: Client) -> None:

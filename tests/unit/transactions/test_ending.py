@@ -16,7 +16,7 @@ from sparklog.errors import (
     StorageError,
 )
 from sparklog.group_commit.append_writer import AppendWriter
-from sparklog.metadata.edit import OpenTransaction, TopicEdit
+from sparklog.metadata.edit import EpochStart, OpenTransaction, PartitionState, TopicEdit
 from sparklog.metadata.producers import ProducerState
 from sparklog.metadata.transaction_plans import Producer, to_abort_in
 from sparklog.metadata.transactions import TransactionPartition
@@ -74,6 +74,19 @@ def test_a_claim_that_comes_between_gets_markers_of_its_epoch(
     client.commit()
 
     assert instance.log(topic.name).entries()[-1].max_leader_epoch == 1
+    assert instance.log(topic.name).epochs == (EpochStart(1, 0),)
+
+
+def test_markers_may_be_the_first_bytes_of_a_leader_epoch(
+    instance: Instance, client: Client
+) -> None:
+    """As after an import. A consumer asks where the epoch of its last batch ends (KIP-320)."""
+    newer = TopicEdit(partitions={0: PartitionState(leader_epoch=3)})
+    instance.catalog.commit(instance.catalog.topic("t"), lambda _: newer, operation="TEST")
+    client.commit()
+
+    assert instance.log().epochs == (EpochStart(0, 0), EpochStart(3, 1))
+    assert instance.log().end_of_epoch(3) == EpochStart(3, 2)
 
 
 def test_one_that_its_producer_has_ended_is_not_aborted(

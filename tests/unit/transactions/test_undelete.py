@@ -8,11 +8,12 @@ import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock
-from sparklog.errors import CommitConflictError, TopicExistsError
+from sparklog.errors import CommitConflictError, ProducerFencedError, TopicExistsError
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.metadata.edit import OpenTransaction, TopicEdit
 from sparklog.metadata.history import history
 from sparklog.metadata.transaction_plans import edit_of_ids
+from sparklog.metadata.transactions import TransactionPartition
 from sparklog.model import READ_UNCOMMITTED
 from tests.client_batches import NOW_MS
 from tests.transactions import Client, Instance, new_log_dir
@@ -91,17 +92,46 @@ def test_the_producers_next_transaction_is_another_one(
     assert instance.values()[0] == ["kept"]
 
 
-def test_one_that_is_still_open_begins_anew_in_the_topic(
+def test_one_that_is_still_open_is_aborted_as_a_whole(
     instance: Instance, admin: AdminClient, client: Client
 ) -> None:
+    """Its commit would leave out the records of the topic."""
     admin.delete_topics(["t"])
     admin.undelete_topic("t")
-    client.add(0)
-    client.produce("kept")
 
-    assert ends(instance) == (2, 3)
-    client.commit()
-    assert (instance.values("t")[0], instance.values("u")[0]) == (["kept"], ["lost"])
+    assert (ends(instance), ends(instance, "u")) == ((2, 2), (2, 2))
+    with pytest.raises(ProducerFencedError):
+        client.commit()
+    assert (instance.values("t")[0], instance.values("u")[0]) == ([], [])
+
+
+def test_one_that_has_come_back_to_the_topic(
+    instance: Instance, admin: AdminClient, client: Client
+) -> None:
+    topic = instance.catalog.topic("t")
+    admin.delete_topics(["t"])
+    open_again = instance.state()
+    places = (TransactionPartition(topic.topic_id, 0), *open_again.partitions)
+    edit = edit_of_ids("TEST", open_again._replace(partitions=places))
+    instance.catalog.log.commit(lambda _: edit)
+    admin.undelete_topic("t")
+
+    assert (ends(instance), ends(instance, "u")) == ((2, 2), (2, 2))
+
+
+def test_markers_are_written_again_if_a_transaction_has_grown(
+    instance: Instance, admin: AdminClient, client: Client, meanwhile: list[Callable[[], object]]
+) -> None:
+    def grown() -> None:
+        admin.create_topics([NewTopic("v")])
+        client.add(0, topic="v")
+        client.produce("lost", topic="v")
+
+    admin.delete_topics(["t"])
+    meanwhile.append(grown)
+    admin.undelete_topic("t")
+
+    assert (ends(instance), ends(instance, "v")) == ((2, 2), (2, 2))
 
 
 def test_all_is_one_entry(instance: Instance, admin: AdminClient, client: Client) -> None:
@@ -152,6 +182,7 @@ def test_markers_are_written_again_if_the_topic_has_changed(
 ) -> None:
     def changed() -> None:
         admin.undelete_topic("t")
+        client.init()
         client.add(1)
         client.produce("lost, too", partition=1)
         admin.delete_topics(["t"])

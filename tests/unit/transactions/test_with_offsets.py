@@ -236,6 +236,7 @@ class TestOthers:
         row = catalog.partition(topic, number).entries()[-1]
         data = bytes(catalog.files.read(row.log_path))[row.log_position :]
         assert (row.max_leader_epoch, int.from_bytes(data[12:16], "big")) == (1, 1)
+        assert catalog.partition(topic, number).epochs[-1].epoch == 1
 
 
 def test_these_are_the_writes_of_a_commit(log_dir: str) -> None:

@@ -1,6 +1,7 @@
 """Rewrites a group of segments as one sealed segment, without the records that compaction drops.
 
-    windows of each segment, verified -> retain -> SegmentFile and key index -> a row
+    windows of each segment, verified -> retain -> without spent markers
+        -> SegmentFile and key index -> a row
 
 Records keep their offsets and timestamps; dropped records leave gaps. The new segment covers the
 offsets of all segments of the group. Nothing refers to it before the commit.
@@ -27,6 +28,7 @@ from sparklog.log.windows import SegmentLog, Window, checked_windows, windows
 from sparklog.log_reader.isolation import aborted_spans, is_aborted
 from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.log_writer import SegmentFile
+from sparklog.maintenance.spent_markers import SpentMarkers
 from sparklog.maintenance.superseded import KeyRows, KeySource, Suspects, key_records
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
@@ -83,14 +85,14 @@ def rewrite(work: Rewrite, found: Sequence[Found]) -> SegmentEntry | None:
     `found` are the superseded records and the suspects of its segments, in any order. Raises
     CorruptRecordError naming file, position and offset, and the errors of storage.
     """
-    output = _Output(work)
+    output, markers = _Output(work), SpentMarkers(work.end_offset)
     try:
         last_batches = _last_batches(work)
         for entry in work.segments:
             dropped = _dropped(work, entry, [one for one in found if one.segment == entry.key])
             for window in _windows(work, entry, checked_windows):
                 for retained in _retained(work, window, dropped, last_batches):
-                    output.take(retained, entry)
+                    output.take(markers.without_spent(retained), entry)
         return output.close()
     except BaseException:
         output.abort()

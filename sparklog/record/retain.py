@@ -10,7 +10,7 @@ becomes the time from which the tombstone may go, and bit 6 of its attributes is
 batches are of magic 2; the caller has verified the checksums.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import Final
@@ -134,6 +134,15 @@ def retain(data: Buffer, batches: BatchTable, rules: Rules, *, shift: int = 0) -
         min_timestamp=_least(judged.of(kernels.MIN_TIMESTAMP)[has_records]),
         delete_horizon_ms=_least(judged.horizon[has_tombstones]),
     )
+
+
+def without(retained: Retained, gone: Mask) -> Retained:
+    """Return the retained batches without some that have no user's record; one flag for each."""
+    left = retained.batches.take(~gone)
+    pieces = zip(left.position.tolist(), left.end_position.tolist(), strict=True)
+    data = np.concatenate([np.empty(0, np.uint8), *(retained.data[at:end] for at, end in pieces)])
+    position = np.cumsum(left.size) - left.size
+    return replace(retained, data=data, batches=replace(left, position=position))
 
 
 def _judged(view: Bytes, run: BatchTable, rules: Rules) -> _Judged:

@@ -1,5 +1,6 @@
 """Transactions stay what they are: merged, compacted, verified, exported, imported again."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,54 @@ def test_compacted(instance: Instance) -> None:
     found = Instance(path)
 
     assert found.values("keyed") == {0: ["2"]}
+
+
+@pytest.fixture
+def keyed(tmp_path: Path) -> Instance:
+    """A compacted topic with the changes of one key, each in a transaction of its own."""
+    path = str(tmp_path / "keyed")
+    config = {"cleanup.policy": "compact", "sparklog.shared.segment.max.bytes": "0"}
+    AdminClient(path).create_topics([NewTopic("t", 1, config)])
+    found = Instance(path)
+    changed(found, range(30))
+    return found
+
+
+def changed(instance: Instance, values: Iterable[int]) -> None:
+    """Change the key again and again; the last change is aborted."""
+    client = Client(instance)
+    client.init()
+    for value in values:
+        client.produce(str(value), key=b"k")
+        client.commit()
+    client.produce("aborted", key=b"k")
+    client.abort()
+
+
+def test_compacted_again_and_again(keyed: Instance) -> None:
+    """A marker for each transaction would stay for ever."""
+    path = keyed.catalog.files.uri
+    for more in range(1, 4):
+        run(compact, path, force=True, reindex=False)
+        found = Instance(path)
+        batches = sum(one.batch_count or 0 for one in found.log().entries())
+
+        assert found.values() == {0: [str(30 * more - 1)]}
+        assert batches <= 3 + 2 * more
+        assert run(verify, path, records=True, repair=False, table=False)[0] == 0
+        changed(found, range(30 * more, 30 * (more + 1)))
+
+
+def test_compacted_exported_and_imported(keyed: Instance, tmp_path: Path) -> None:
+    run(compact, keyed.catalog.files.uri, force=True, reindex=False)
+    found = Instance(keyed.catalog.files.uri)
+    export_to(found.catalog, str(tmp_path / "broker"), ExportOptions())
+    copy = Instance(str(tmp_path / "copy"))
+    admin = AdminClient(str(tmp_path / "copy"))
+    import_log_dirs(admin, copy.catalog, [str(tmp_path / "broker")], ImportOptions())
+
+    assert copy.values() == found.values() == {0: ["29"]}
+    assert copy.log().transactions == ()
 
 
 def test_trimmed(instance: Instance) -> None:

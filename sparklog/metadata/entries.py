@@ -19,6 +19,7 @@ from sparklog.errors import (
     MissingFileError,
     SparklogError,
     StorageError,
+    StoragePermissionError,
 )
 from sparklog.garbage import without_frames
 from sparklog.metadata.edit import Stamp
@@ -32,6 +33,8 @@ PUT_TIMEOUT_MS: Final = 60_000
 """How long an entry is put again while its slot stays empty."""
 LOCAL_PUT_TRIES: Final = 3
 """How often a put to a local disk is tried: waiting does not help a disk that fails."""
+REFUSED_PUT_MS: Final = 5_000
+"""How long puts are tried that the storage refuses for want of a permission, and nothing else."""
 SEEN_MS: Final = 5_000
 """For this long after an object store has returned or taken an entry, it counts as still there."""
 BACK_OFF_MAX_EXPONENT: Final = 6
@@ -123,7 +126,7 @@ class Entries:
         if it may have landed, CorruptMetadataError if the log below it is no longer the one that
         was followed; then the entry was deleted again.
         """
-        path, tries = entry_path(stamp.version), 0
+        path, tries, is_refused = entry_path(stamp.version), 0, True
         begun_ms = self._clock.boot_ms()
         while True:
             tries += 1
@@ -133,13 +136,17 @@ class Entries:
                     return self._landed(stamp, looked_ms)
             except StorageError as error:
                 trouble = without_frames(error)  # they hold the requests of the commit
+            is_refused = is_refused and isinstance(trouble, StoragePermissionError)
             found, unread = self._in_slot(stamp.version)
             if found is not None:
                 if found != data:
                     return self._lost(stamp.version, found)
                 self._check_log(stamp)
                 return Outcome.LANDED
-            self._check_patience(path, tries, begun_ms, trouble, unread)
+            waited_ms = self._clock.boot_ms() - begun_ms
+            if is_refused and trouble is not None and waited_ms > REFUSED_PUT_MS:
+                raise trouble  # nothing that was put can still land
+            self._check_patience(path, tries, waited_ms, trouble, unread)
             self.pause(tries)
 
     def _in_slot(self, version: int) -> tuple[bytes | None, StorageError | None]:
@@ -165,7 +172,7 @@ class Entries:
         self,
         path: str,
         tries: int,
-        begun_ms: int,
+        waited_ms: int,
         trouble: SparklogError | None,
         unread: StorageError | None,
     ) -> None:
@@ -176,7 +183,7 @@ class Entries:
         is_hopeless = self._files.is_local and tries >= LOCAL_PUT_TRIES and trouble is not None
         if is_hopeless and unread is None and trouble is not None:
             raise trouble  # a link is made or is not: the slot is empty
-        if is_hopeless or self._clock.boot_ms() - begun_ms > PUT_TIMEOUT_MS:
+        if is_hopeless or waited_ms > PUT_TIMEOUT_MS:
             raise CommitOutcomeUnknownError(
                 f"{path}: the entry was put {tries} times and may have landed or still land "
                 f"({unread or trouble or 'the slot stays empty'}): {REPLAY}"

@@ -14,9 +14,10 @@ from sparklog.errors import (
     MissingFileError,
     StorageError,
     StorageFullError,
+    StoragePermissionError,
 )
 from sparklog.metadata.edit import Edit
-from sparklog.metadata.entries import LOCAL_PUT_TRIES, PUT_TIMEOUT_MS
+from sparklog.metadata.entries import LOCAL_PUT_TRIES, PUT_TIMEOUT_MS, REFUSED_PUT_MS
 from sparklog.metadata.fold import fold
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS, MetadataLog, entry_path
@@ -43,6 +44,10 @@ def exists_after_success(put: Put, path: str, data: Any) -> bool:
 
 def error_before(put: Put, path: str, data: Any) -> bool:
     raise StorageError("no connection")
+
+
+def not_allowed(*_: Any) -> bool:
+    raise StoragePermissionError("no right to put")
 
 
 def exists_with_nothing_written(put: Put, path: str, data: Any) -> bool:
@@ -109,6 +114,24 @@ class TestSlot:
         with pytest.raises(CommitOutcomeUnknownError, match="no connection.*replay"):
             append(log)
         assert PUT_TIMEOUT_MS < clock.boot_ms() - begun_ms < 2 * PUT_TIMEOUT_MS
+
+    def test_a_put_that_is_not_allowed_is_told_as_that(self) -> None:
+        files, clock = ToldOtherwise(), ManualClock()
+        log = new_log(files, clock)
+        files.answers = [not_allowed] * 10_000
+        begun_ms = clock.boot_ms()
+
+        with pytest.raises(StoragePermissionError, match="no right to put"):
+            append(log)
+        assert REFUSED_PUT_MS < clock.boot_ms() - begun_ms < 2 * REFUSED_PUT_MS
+
+    def test_unless_an_earlier_one_may_still_land(self) -> None:
+        files = ToldOtherwise()
+        log = new_log(files, ManualClock())
+        files.answers = [error_before, *[not_allowed] * 10_000]
+
+        with pytest.raises(CommitOutcomeUnknownError, match="no right to put.*replay"):
+            append(log)
 
     def test_a_slot_that_cannot_be_read_for_a_moment_is_read_again(self) -> None:
         files = ToldOtherwise()

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from sparklog.coordinator.any_group import AnyGroup
 from sparklog.coordinator.consumer_group import ConsumerGroup
-from sparklog.coordinator.group import Group
 from sparklog.coordinator.group_record import subscribed_topics
 from sparklog.coordinator.records import (
     GROUP_RECORDS,
@@ -48,7 +48,6 @@ _TIME: Final = struct.Struct(">q")
 _VALUE_1: Final = struct.Struct(">hqh")
 _TIMES: Final = struct.Struct(">qq")
 
-AnyGroup = Group | ConsumerGroup
 Offsets = dict[TopicPartition, CommittedOffset]
 
 

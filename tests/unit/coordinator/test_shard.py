@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from sparklog.coordinator import shard
 from sparklog.coordinator.offsets import offset_record
-from sparklog.coordinator.records import GROUP_RECORDS, Record, read_record
+from sparklog.coordinator.records import GROUP_RECORDS, Record, is_offset, read_record
 from sparklog.coordinator.requests import (
     CommitRequest,
     CommittedOffset,
@@ -196,6 +197,46 @@ class TestExpiry:
         groups.member("bob").joins()
         groups.passes(10_000)
         assert groups.committed() == {FLIGHTS: 7}
+
+    def test_many_go_in_steps_and_their_group_comes_last(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shard, "EXPIRED_MAX", 2)
+        groups = Groups(offsets_retention_ms=10_000, offsets_retention_check_interval_ms=1_000)
+        places = [TopicPartition("flights", number) for number in range(4)]
+        for place in places:
+            groups.commits(7, place)
+        groups.passes(10_000)
+        assert list(groups.committed()) == places[2:]
+        groups.commits(8, places[3])
+        groups.passes(1)
+        assert groups.committed() == {places[3]: 8}
+        groups.passes(11_000)
+        gone = [is_offset(key) for key, value in groups.log if value is None]
+        assert gone == [True] * 4 + [False]
+        assert groups.names() == []
+
+    def test_a_group_that_is_deleted_between_two_steps_is_passed_over(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shard, "EXPIRED_MAX", 1)
+        groups = Groups(offsets_retention_ms=1_000, offsets_retention_check_interval_ms=1_000)
+        groups.commits(7)
+        groups.told(CommitRequest("others", {FLIGHTS: CommittedOffset(7)}))
+        groups.passes(1_000)
+        groups.deletes()
+        groups.passes(2)
+        assert groups.names() == []
+
+    def test_the_next_check_comes_after_the_last_step(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shard, "EXPIRED_MAX", 1)
+        groups = Groups(offsets_retention_ms=1_000, offsets_retention_check_interval_ms=1_000)
+        groups.commits(7)
+        groups.passes(1_001)
+        assert groups.names() == []
+        assert groups.shard.next_ms == 2_001
 
     def test_an_old_client_sets_its_own_retention(self) -> None:
         groups = Groups()

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.config import TopicConfig
+from sparklog.coordinator import timers
 from sparklog.coordinator.batches import batch_of, bytes_of, cut, records_of
 from sparklog.coordinator.group_record import no_group_record
 from sparklog.coordinator.offsets import offset_record
@@ -20,8 +21,18 @@ from tests.client_batches import NOW_MS, client_batch
 
 
 class TestTimers:
-    @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9) | st.none())))
-    def test_the_earliest_is_due_first(self, steps: list[tuple[str, int | None]]) -> None:
+    @given(
+        st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9) | st.none()), max_size=100),
+        st.integers(0, 4),
+    )
+    def test_the_earliest_is_due_first(
+        self, steps: list[tuple[str, int | None]], old_max: int
+    ) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(timers, "OLD_MAX", old_max)
+            self.check(steps)
+
+    def check(self, steps: list[tuple[str, int | None]]) -> None:
         timers: Timers[str] = Timers()
         naive: dict[str, int] = {}
         for key, deadline_ms in steps:
@@ -37,6 +48,16 @@ class TestTimers:
         assert sorted(found) == sorted(due)
         assert [naive[key] for key in found] == sorted(due.values())
         assert timers.next_ms == min((at for at in naive.values() if at > 5), default=None)
+
+    @pytest.mark.parametrize("step", [1, 0, -1])
+    def test_deadlines_that_are_set_and_cancelled_take_no_memory(self, step: int) -> None:
+        timers: Timers[str] = Timers()
+        timers.set("a session", 1)
+        for number in range(1_000):
+            timers.set("a rebalance", 60_000 + step * number)
+            timers.cancel("a rebalance")
+            assert timers.next_ms == 1
+        assert len(timers._heap) < 25
 
 
 class TestPlacement:

@@ -38,6 +38,12 @@ def bytes_of(records: Sequence[Record]) -> int:
     return size + len(records) * RECORD_OVERHEAD_BYTES
 
 
+def fits(records: Sequence[Record], bytes_max: int) -> bool:
+    """Return True if a batch of the records has at most `bytes_max`, or if there are none."""
+    most = layout.BATCH_HEADER_SIZE + bytes_of(records)
+    return most <= bytes_max or not records or len(batch_of(records, 0)) <= bytes_max
+
+
 def cut(records: list[Record], bytes_max: int) -> list[list[Record]]:
     """Return records as the contents of batches: of one, if `bytes_max` allow it.
 

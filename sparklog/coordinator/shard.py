@@ -13,16 +13,23 @@ from itertools import islice
 from typing import Final
 
 from sparklog.coordinator.any_group import AnyGroup, has_members, is_empty, listed
+from sparklog.coordinator.batches import fits
 from sparklog.coordinator.consumer_group import ConsumerGroup
 from sparklog.coordinator.consumer_requests import described_consumers, refusal
 from sparklog.coordinator.group import Group
-from sparklog.coordinator.group_record import described, group_record, no_group_record, restore
+from sparklog.coordinator.group_record import (
+    can_sync,
+    described,
+    group_record,
+    no_group_record,
+    restore,
+)
 from sparklog.coordinator.offsets import (
     Offsets,
     commit_problem,
     dated,
     expired,
-    fetch_problem,
+    fetched,
     keeps_offsets,
     offset_record,
     offset_records,
@@ -56,7 +63,6 @@ from sparklog.coordinator.requests import (
     LeaveRequest,
     Now,
     OffsetDeleteRequest,
-    OffsetsAnswer,
     Request,
     SyncAnswer,
     SyncRequest,
@@ -174,8 +180,9 @@ class Shard:
                 self._of_member(request, token, now)
             case CommitRequest():
                 out.answer(token, self._commit(request, now))
-            case FetchRequest():
-                out.answer(token, self._fetch(request))
+            case FetchRequest(group_id):
+                offsets = self._offsets.get(group_id, {})
+                out.answer(token, fetched(self._groups.get(group_id), offsets, request))
             case ConsumerHeartbeat():
                 out.answer(token, self._consumer_heartbeat(request, now))
             case ConsumerDescribeRequest(group_id):
@@ -204,16 +211,10 @@ class Shard:
                 self._forget_unused(timer.group_id)
 
     def _join(self, request: JoinRequest, token: Token, now: Now) -> None:
-        limits, member_id = self._limits, request.member_id
-        is_allowed = (
-            limits.min_session_timeout_ms
-            <= request.session_timeout_ms
-            <= limits.max_session_timeout_ms
-        )
-        problem = NONE
+        member_id, problem = request.member_id, NONE
         if not request.group_id:
             problem = ErrorCode.INVALID_GROUP_ID
-        elif not is_allowed:
+        elif not self._limits.allows_session(request.session_timeout_ms):
             problem = ErrorCode.INVALID_SESSION_TIMEOUT
         elif member_id and request.group_id not in self._groups:
             problem = ErrorCode.UNKNOWN_MEMBER_ID
@@ -261,6 +262,8 @@ class Shard:
             case SyncRequest():
                 if group is None:
                     out.answer(token, SyncAnswer(problem))
+                elif not can_sync(group, request, self._limits.batch_bytes_max):
+                    out.answer(token, SyncAnswer(ErrorCode.UNKNOWN_SERVER_ERROR))
                 else:
                     group.sync(request, token, now, out)
             case HeartbeatRequest():
@@ -276,28 +279,24 @@ class Shard:
 
     def _commit(self, request: CommitRequest, now: Now) -> CommitAnswer:
         problem = commit_problem(self._groups.get(request.group_id), request)
+        taken = dated(request, now.commit_ms, self._limits.offset_metadata_max_bytes)
+        is_written = not (problem or request.is_transactional)
+        records = offset_records(request.group_id, taken) if is_written else []
+        if not fits(records, self._limits.batch_bytes_max):
+            problem = ErrorCode.UNKNOWN_SERVER_ERROR
         if problem:
             return CommitAnswer(problem, dict.fromkeys(request.offsets, problem))
         group = self._group(request.group_id)
         if isinstance(group, Group) and request.member_id in group.members:
             group.is_alive(request.member_id, now)
-        taken = dated(request, now.commit_ms, self._limits.offset_metadata_max_bytes)
         codes: dict[TopicPartition, int] = dict.fromkeys(request.offsets, NONE)
         if len(taken) < len(codes):
             codes |= dict.fromkeys(codes.keys() - taken.keys(), ErrorCode.OFFSET_METADATA_TOO_LARGE)
         if not request.is_transactional:
             self._put(request.group_id, taken)
-            self._out.records += offset_records(request.group_id, taken)
+            self._out.records += records
         self._forget_unused(request.group_id)
         return CommitAnswer(NONE, codes)
-
-    def _fetch(self, request: FetchRequest) -> OffsetsAnswer:
-        offsets = self._offsets.get(request.group_id, {})
-        if problem := fetch_problem(self._groups.get(request.group_id), request):
-            return OffsetsAnswer(problem)
-        if request.partitions is None:
-            return OffsetsAnswer(NONE, dict(offsets))
-        return OffsetsAnswer(NONE, {place: offsets.get(place) for place in request.partitions})
 
     def _delete_offsets(self, request: OffsetDeleteRequest) -> CommitAnswer:
         group = self._groups.get(request.group_id)

@@ -10,7 +10,8 @@ Others append offsets between the batches (others_offsets.py): `caught_up` waits
 An append that does not land ends the ownership: waiting requests are answered with an error, and
 the groups are read from the log again. So does a request whose records cannot be encoded or are
 larger than a batch may be: the shard has taken it, and differs from the log. Only that request is
-told that it is at fault. Deletions of offsets are never too large: they are cut into batches.
+told that it is at fault. The shard itself refuses commits and assignments of members that are too
+large, before it takes them. Deletions of offsets are never too large: they are cut into batches.
 
 Offsets expire by the last commit, and others may commit, too. So the shard first catches up with
 the log, and the tombstones are appended only if nothing has come behind the records that it has.
@@ -18,13 +19,13 @@ the log, and the tombstones are appended only if nothing has come behind the rec
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from sparklog.clock import Clock
 from sparklog.config import TopicConfig
-from sparklog.coordinator.batches import batch_of, bytes_of, cut
+from sparklog.coordinator.batches import batch_of, bytes_of, cut, fits
 from sparklog.coordinator.records import Record
 from sparklog.coordinator.requests import Effects, Now, Request
 from sparklog.coordinator.shard import Shard
@@ -159,13 +160,10 @@ class OwnedShard:
         """
         try:
             effects = step()
-            batches = cut(effects.records, self._bytes_max)
-            size = max(map(self._batch_bytes, batches)) if effects.records else 0
-            if size > self._bytes_max:
-                raise RecordTooLargeError(
-                    f"records of {size} bytes for {self._topic.name}-{self.partition}: allowed are "
-                    f"{self._bytes_max} (max.message.bytes)"
-                )
+            batches = [effects.records]
+            if not fits(effects.records, self._bytes_max):
+                batches = cut(effects.records, self._bytes_max)
+                self._check(batches)
         except Exception as error:  # noqa: BLE001 - an encoder's errors are of many kinds
             self._fail(error, token)
         else:
@@ -178,10 +176,13 @@ class OwnedShard:
             token.set_exception(error if is_told else UsageError(f"not encodable: {error}"))
         self.end(CoordinatorNotAvailableError(f"a request could not be logged: {error!r}"))
 
-    def _batch_bytes(self, records: Sequence[Record]) -> int:
-        """Return the size of the batch of records: at most if it is allowed, else exactly."""
-        most = BATCH_HEADER_SIZE + bytes_of(records)
-        return most if most <= self._bytes_max else len(batch_of(records, self._clock.now_ms()))
+    def _check(self, batches: list[list[Record]]) -> None:
+        """Raise RecordTooLargeError if one of the batches is too large."""
+        if (size := max(len(batch_of(one, 0)) for one in batches)) > self._bytes_max:
+            raise RecordTooLargeError(
+                f"records of {size} bytes for {self._topic.name}-{self.partition}: allowed are "
+                f"{self._bytes_max} (max.message.bytes)"
+            )
 
     def problem(self, image: Image) -> SparklogError | None:
         """Return an error if another process has claimed the partition, or the topic is gone.

@@ -159,6 +159,40 @@ class TestDeleting:
         assert Groups().deletes_offsets(FLIGHTS).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
+class TestLargeRequests:
+    """One that would write more than a batch holds is refused, and nothing changes."""
+
+    def test_a_commit(self) -> None:
+        groups = Groups(batch_bytes_max=500)
+        ada = stable(groups, "ada")[0]
+        many = {TopicPartition("flights", number): CommittedOffset(1) for number in range(20)}
+        found = groups.told(CommitRequest(GROUP, many, ada.generation, ada.member_id))
+        assert found.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert set(found.partitions.values()) == {ErrorCode.UNKNOWN_SERVER_ERROR}
+        assert groups.committed() == {}
+        assert ada.commits(7) == 0
+
+    def test_one_in_a_transaction_is_written_later(self) -> None:
+        groups = Groups(batch_bytes_max=0)
+        request = CommitRequest(GROUP, {FLIGHTS: CommittedOffset(1)}, is_transactional=True)
+        assert groups.told(request).error_code == 0
+
+    def test_the_assignments_of_a_leader(self) -> None:
+        groups = Groups(batch_bytes_max=500)
+        ada, bob = groups.member("ada"), groups.member("bob")
+        ada.joins()
+        bob.joins()
+        groups.passes(9_000)
+        other, leader = sorted((ada, bob), key=lambda one: one.leads)
+        waiting = other.syncs()
+        records = list(groups.log)
+        large = leader.syncs({other.member_id: b"x" * 500})
+        assert leader.is_told_to(large).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert (groups.log, groups.state) == (records, "CompletingRebalance")
+        leader.syncs({other.member_id: b"x"})
+        assert other.is_told_to(waiting).assignment == b"x"
+
+
 class TestExpiry:
     def test_offsets_of_a_client_without_a_group_go_after_the_commit(self) -> None:
         groups = Groups()

@@ -1,17 +1,19 @@
-"""Encodes a coordinator's records as a batch, and decodes batches."""
+"""Encodes a coordinator's records as batches, and decodes batches."""
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from sparklog.coordinator.records import Record
+from sparklog.coordinator.records import Record, is_offset
 from sparklog.record import layout
 from sparklog.record.checksum import crc32c
 
 _HEAD: Final = struct.Struct(">qiibI")
 _REST: Final = struct.Struct(">hiqqqhii")
 NO_PRODUCER: Final = -1
+RECORD_OVERHEAD_BYTES: Final = 24
+"""The most bytes of a record besides its key and its value."""
 SIZES: Final = 10_000
 """The most combinations of a record's place and sizes whose bytes are cached."""
 _NULL_SIZE: Final = -1
@@ -28,6 +30,50 @@ def batch_of(records: Sequence[Record], now_ms: int) -> bytes:
     length = layout.BATCH_HEADER_SIZE - layout.LOG_OVERHEAD + len(body)
     head = _HEAD.pack(0, length, -1, layout.MAGIC_V2, crc32c(rest + body))
     return head + rest + body
+
+
+def bytes_of(records: Sequence[Record]) -> int:
+    """Return the most bytes that records take in a batch, besides its header."""
+    size = sum([len(key) + len(value or b"") for key, value in records])
+    return size + len(records) * RECORD_OVERHEAD_BYTES
+
+
+def fits(records: Sequence[Record], bytes_max: int) -> bool:
+    """Return True if a batch of the records has at most `bytes_max`, or if there are none."""
+    most = layout.BATCH_HEADER_SIZE + bytes_of(records)
+    return most <= bytes_max or not records or len(batch_of(records, 0)) <= bytes_max
+
+
+def cut(records: list[Record], bytes_max: int) -> list[list[Record]]:
+    """Return records as the contents of batches: of one, if `bytes_max` allow it.
+
+    Only in front of a record that deletes an offset another batch may begin: deletions of offsets
+    do not depend on each other, other records may belong together.
+    """
+    room = bytes_max - layout.BATCH_HEADER_SIZE
+    if bytes_of(records) <= room:
+        return [records]
+    found: list[list[Record]] = [[]]
+    used = 0
+    for part in _parts(records):
+        size = bytes_of(part)
+        if found[-1] and used + size > room:
+            found.append([])
+            used = 0
+        found[-1] += part
+        used += size
+    return found
+
+
+def _parts(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Yield the shortest runs of records that must be in one batch."""
+    part: list[Record] = []
+    for one in records:
+        if part and one.value is None and is_offset(one.key):
+            yield part
+            part = []
+        part.append(one)
+    yield part
 
 
 def _pieces(records: Sequence[Record]) -> list[bytes]:

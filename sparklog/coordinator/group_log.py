@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import Any, Final, NamedTuple
 
+from sparklog.config import TopicConfig
 from sparklog.coordinator.alive import one_lives
-from sparklog.coordinator.batches import batch_of
+from sparklog.coordinator.batches import batch_of, cut
 from sparklog.coordinator.lag_window import CommitWindow
 from sparklog.coordinator.offsets import read_commit
 from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, claim, load, offsets_topic
@@ -45,6 +46,7 @@ from sparklog.errors import (
     FencedLeaderEpochError,
     GroupNotEmptyError,
     LogDirError,
+    SparklogError,
     UnexpectedAppendOffsetError,
 )
 from sparklog.log_reader import TopicReader
@@ -59,6 +61,13 @@ removed tombstones of records that were read."""
 COMMITS_MAX: Final = 500_000
 """The most records of a partition that are read to find a group's commits."""
 PRODUCE_VERSION: Final = 13
+
+
+class Expired(NamedTuple):
+    """Removed offsets, and problems, by partition of __consumer_offsets."""
+
+    removed: dict[int, int]
+    problems: dict[int, SparklogError]
 
 
 class PlannedAppend(NamedTuple):
@@ -232,28 +241,37 @@ class GroupLog:
             _answered(found.shard, one, effects, self._now())
         return PlannedAppend(topic, number, effects.records, found.end_offset, epoch)
 
-    def expire(self, *, dry_run: bool = False) -> dict[int, int]:
-        """Remove expired offsets; return how many, by partition of __consumer_offsets.
+    def expire(self, *, dry_run: bool = False) -> Expired:
+        """Remove expired offsets.
 
         Gateways remove expired offsets themselves: nothing is removed while one is registered. A
         partition that another process has written to meanwhile is left to the next call. With
         `dry_run` nothing is written.
         """
-        removed: dict[int, int] = {}
+        done = Expired({}, {})
         with self._lock:
             topic = self._topic()
             if topic is None or self._catalog.log.image().brokers:
-                return removed
+                return done
             image = self._catalog.topic_image(topic)
             for number in range(topic.num_partitions):
                 if image.partition(number).log_end_offset:
-                    found = self._newest(topic, number)
-                    del self._followed[number]  # it has dropped offsets that may stay in the log
-                    effects = found.shard.expire(Now(0, self._catalog.clock.now_ms()))
-                    count = sum(is_offset(one.key) for one in effects.records)
-                    if count and (dry_run or self._has_appended(found, effects, None)):
-                        removed[number] = count
-        return removed
+                    try:
+                        self._expire(topic, number, done.removed, dry_run=dry_run)
+                    except SparklogError as error:
+                        done.problems[number] = error
+        return done
+
+    def _expire(
+        self, topic: TopicDescription, number: int, removed: dict[int, int], *, dry_run: bool
+    ) -> None:
+        found, now = self._newest(topic, number), Now(0, self._catalog.clock.now_ms())
+        del self._followed[number]  # it drops offsets that may stay in the log
+        while (effects := found.shard.expire(now)).records:
+            if not (dry_run or self._has_appended(found, effects, None)):
+                return
+            if count := sum(is_offset(one.key) for one in effects.records):
+                removed[number] = removed.get(number, 0) + count
 
     def _topic(self) -> TopicDescription | None:
         try:
@@ -300,24 +318,29 @@ class GroupLog:
         return epoch
 
     def _has_appended(self, found: _Followed, effects: Effects, epoch: int | None) -> bool:
-        """Append at the end that was read; return False if another process has appended first."""
+        """Append at the end that was read; return False if another process has appended first.
+
+        Deletions of more offsets than a batch holds are several commits.
+        """
         # Imported with the first change: loading the kernels takes a while.
         from sparklog.group_commit.append_slots import Append, AppendCounts, Appended, Slot
         from sparklog.group_commit.append_writer import AppendWriter
 
-        batch = batch_of(effects.records, self._catalog.clock.now_ms())
-        slot = Slot(
-            Append(found.topic.topic_id, found.number, batch, epoch, found.end_offset),
-            PRODUCE_VERSION,
-        )
-        AppendWriter(self._catalog, AppendCounts()).write([slot])
-        if isinstance(slot.outcome, Appended):
-            found.end_offset += len(effects.records)
-            return True
-        if isinstance(slot.outcome, UnexpectedAppendOffsetError | FencedLeaderEpochError):
-            return False
-        assert slot.outcome is not None  # noqa: S101 - a writer gives every slot its outcome
-        raise slot.outcome
+        bytes_max = TopicConfig.parse(found.topic.configs).max_message_bytes
+        for records in cut(effects.records, bytes_max):
+            batch = batch_of(records, self._catalog.clock.now_ms())
+            slot = Slot(
+                Append(found.topic.topic_id, found.number, batch, epoch, found.end_offset),
+                PRODUCE_VERSION,
+            )
+            AppendWriter(self._catalog, AppendCounts()).write([slot])
+            if isinstance(slot.outcome, UnexpectedAppendOffsetError | FencedLeaderEpochError):
+                return False
+            if not isinstance(slot.outcome, Appended):
+                assert slot.outcome is not None  # noqa: S101 - a writer gives every slot its outcome
+                raise slot.outcome
+            found.end_offset += len(records)
+        return True
 
 
 def _members(shard: Shard, group_id: str) -> tuple[MemberIdentity, ...]:

@@ -4,13 +4,15 @@ A loaded group without members is Empty. A loaded group with members is Stable: 
 their generation and the chosen protocol.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
+from sparklog.coordinator.batches import fits
 from sparklog.coordinator.consumer_protocol import CONSUMER, topics_of
 from sparklog.coordinator.group import Group
 from sparklog.coordinator.member import Member
 from sparklog.coordinator.records import GROUP_METADATA, Record, write_record
-from sparklog.coordinator.requests import DescribedGroup, DescribedMember, Protocol
+from sparklog.coordinator.requests import DescribedGroup, DescribedMember, Protocol, SyncRequest
 from sparklog.coordinator.states import State
 from sparklog.errors import CorruptRecordError
 
@@ -18,8 +20,8 @@ VERSION: Final = 3
 """The version of the value that Kafka 4.1.1 writes."""
 
 
-def group_record(group: Group) -> Record:
-    """Return the record of a group."""
+def group_record(group: Group, assignments: Mapping[str, bytes] | None = None) -> Record:
+    """Return the record of a group: with new assignments by member id, if they are given."""
     protocol = group.protocol or ""
     value = {
         "protocolType": group.protocol_type or "",
@@ -36,12 +38,21 @@ def group_record(group: Group) -> Record:
                 "rebalanceTimeout": one.rebalance_timeout_ms,
                 "sessionTimeout": one.session_timeout_ms,
                 "subscription": one.metadata(protocol),
-                "assignment": one.assignment,
+                "assignment": one.assignment
+                if assignments is None
+                else assignments.get(one.member_id, b""),
             }
             for one in group.members
         ],
     }
     return write_record(GROUP_METADATA, {"group": group.group_id}, VERSION, value)
+
+
+def can_sync(group: Group, request: SyncRequest, bytes_max: int) -> bool:
+    """Whether a batch holds what a SyncGroup writes: the leader's writes the group."""
+    if request.member_id != group.members.leader:
+        return True
+    return fits([group_record(group, request.assignments)], bytes_max)
 
 
 def no_group_record(group_id: str) -> Record:

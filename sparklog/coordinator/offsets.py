@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from sparklog.coordinator.any_group import AnyGroup
 from sparklog.coordinator.consumer_group import ConsumerGroup
-from sparklog.coordinator.group import Group
 from sparklog.coordinator.group_record import subscribed_topics
 from sparklog.coordinator.records import (
     GROUP_RECORDS,
@@ -22,6 +22,7 @@ from sparklog.coordinator.requests import (
     CommitRequest,
     CommittedOffset,
     FetchRequest,
+    OffsetsAnswer,
     made_offset,
 )
 from sparklog.coordinator.states import State
@@ -48,7 +49,6 @@ _TIME: Final = struct.Struct(">q")
 _VALUE_1: Final = struct.Struct(">hqh")
 _TIMES: Final = struct.Struct(">qq")
 
-AnyGroup = Group | ConsumerGroup
 Offsets = dict[TopicPartition, CommittedOffset]
 
 
@@ -222,12 +222,16 @@ def commit_problem(group: AnyGroup | None, request: CommitRequest) -> int:
     return ErrorCode.REBALANCE_IN_PROGRESS if is_completing else NONE
 
 
-def fetch_problem(group: AnyGroup | None, request: FetchRequest) -> int:
-    """Return the error code that an OffsetFetch is refused with; 0 if it is accepted."""
+def fetched(group: AnyGroup | None, offsets: Offsets, request: FetchRequest) -> OffsetsAnswer:
+    """Return the answer to an OffsetFetch."""
     is_anybody = request.member_id is None and request.member_epoch < 0
-    if is_anybody or not isinstance(group, ConsumerGroup):
-        return NONE
-    return _epoch_problem(group, request.member_id or "", request.member_epoch)
+    if not is_anybody and isinstance(group, ConsumerGroup):
+        problem = _epoch_problem(group, request.member_id or "", request.member_epoch)
+        if problem:
+            return OffsetsAnswer(problem)
+    if request.partitions is None:
+        return OffsetsAnswer(NONE, dict(offsets))
+    return OffsetsAnswer(NONE, {place: offsets.get(place) for place in request.partitions})
 
 
 def _epoch_problem(group: ConsumerGroup, member_id: str, epoch: int) -> int:

@@ -9,19 +9,27 @@ they cannot be appended, the caller drops the shard, and loads a new one from th
 """
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Final
 
+from sparklog.coordinator.any_group import AnyGroup, has_members, is_empty, listed
+from sparklog.coordinator.batches import fits
 from sparklog.coordinator.consumer_group import ConsumerGroup
 from sparklog.coordinator.consumer_requests import described_consumers, refusal
 from sparklog.coordinator.group import Group
-from sparklog.coordinator.group_record import described, group_record, no_group_record, restore
+from sparklog.coordinator.group_record import (
+    can_sync,
+    described,
+    group_record,
+    no_group_record,
+    restore,
+)
 from sparklog.coordinator.offsets import (
-    AnyGroup,
     Offsets,
     commit_problem,
     dated,
     expired,
-    fetch_problem,
+    fetched,
     keeps_offsets,
     offset_record,
     offset_records,
@@ -53,21 +61,22 @@ from sparklog.coordinator.requests import (
     JoinRequest,
     LeaveAnswer,
     LeaveRequest,
-    ListedGroup,
     Now,
     OffsetDeleteRequest,
-    OffsetsAnswer,
     Request,
     SyncAnswer,
     SyncRequest,
     Token,
 )
-from sparklog.coordinator.states import GroupLimits, State, Timer
+from sparklog.coordinator.states import GroupLimits, Timer
 from sparklog.coordinator.timers import Timers
 from sparklog.errors import ErrorCode, UnknownRecordTypeError
 from sparklog.model import TopicPartition
 
 _EXPIRY: Final = Timer("", "expiry")
+EXPIRED_MAX: Final = 1_000
+"""The most offsets that expire in one step: a batch must not become too large."""
+NEXT_STEP_MS: Final = 1
 
 
 class Shard:
@@ -80,6 +89,8 @@ class Shard:
         self._offsets: dict[str, Offsets] = {}
         self._timers: Timers[Timer] = Timers()
         self._out = Effects()
+        self._unseen: list[str] = []
+        """The groups whose offsets the expiry has yet to look at."""
 
     # ------------------------------------------------------------------------------------- loading
 
@@ -133,7 +144,8 @@ class Shard:
                 continue
             for member in group.members:
                 group.is_alive(member.member_id, now)
-        self._expire_later(now)
+        check_ms = self._limits.offsets_retention_check_interval_ms
+        self._timers.set(_EXPIRY, now.timer_ms + check_ms)
 
     # ------------------------------------------------------------------------------------ requests
 
@@ -153,7 +165,7 @@ class Shard:
         return self._out
 
     def expire(self, now: Now) -> Effects:
-        """Remove expired offsets now, whether a timer is due or not."""
+        """Remove expired offsets, a step of them at a time: until there are no more records."""
         out = self._out = Effects()
         self._expire(now)
         return out
@@ -168,8 +180,9 @@ class Shard:
                 self._of_member(request, token, now)
             case CommitRequest():
                 out.answer(token, self._commit(request, now))
-            case FetchRequest():
-                out.answer(token, self._fetch(request))
+            case FetchRequest(group_id):
+                offsets = self._offsets.get(group_id, {})
+                out.answer(token, fetched(self._groups.get(group_id), offsets, request))
             case ConsumerHeartbeat():
                 out.answer(token, self._consumer_heartbeat(request, now))
             case ConsumerDescribeRequest(group_id):
@@ -182,7 +195,7 @@ class Shard:
                 group = self._groups.get(group_id)
                 out.answer(token, described(group) if isinstance(group, Group) else None)
             case _:
-                out.answer(token, [_listed(one) for one in self._groups.values()])
+                out.answer(token, [listed(one) for one in self._groups.values()])
         self._fire(now, may_expire=False)
         return out
 
@@ -190,23 +203,18 @@ class Shard:
         may_fire = may_expire or not self.expires(now)
         for timer in self._timers.due(now.timer_ms) if may_fire else ():
             if timer == _EXPIRY:
-                self._expire(now)
-                self._expire_later(now)
+                check_ms = self._limits.offsets_retention_check_interval_ms
+                wait_ms = check_ms if self._expire(now) else NEXT_STEP_MS
+                self._timers.set(_EXPIRY, now.timer_ms + wait_ms)
             elif timer.group_id in self._groups:
                 self._groups[timer.group_id].fire(timer, now, self._out)
                 self._forget_unused(timer.group_id)
 
     def _join(self, request: JoinRequest, token: Token, now: Now) -> None:
-        limits, member_id = self._limits, request.member_id
-        is_allowed = (
-            limits.min_session_timeout_ms
-            <= request.session_timeout_ms
-            <= limits.max_session_timeout_ms
-        )
-        problem = NONE
+        member_id, problem = request.member_id, NONE
         if not request.group_id:
             problem = ErrorCode.INVALID_GROUP_ID
-        elif not is_allowed:
+        elif not self._limits.allows_session(request.session_timeout_ms):
             problem = ErrorCode.INVALID_SESSION_TIMEOUT
         elif member_id and request.group_id not in self._groups:
             problem = ErrorCode.UNKNOWN_MEMBER_ID
@@ -230,7 +238,7 @@ class Shard:
         if problem := refusal(request):
             return ConsumerAnswer(*problem)
         if not isinstance(group, ConsumerGroup):
-            if request.epoch != JOIN_EPOCH or not (group is None or _is_empty(group)):
+            if request.epoch != JOIN_EPOCH or not (group is None or is_empty(group)):
                 message = f"Group {group_id} is not a consumer group."
                 return ConsumerAnswer(ErrorCode.GROUP_ID_NOT_FOUND, message)
             if group is not None and not group.is_unused:
@@ -254,6 +262,8 @@ class Shard:
             case SyncRequest():
                 if group is None:
                     out.answer(token, SyncAnswer(problem))
+                elif not can_sync(group, request, self._limits.batch_bytes_max):
+                    out.answer(token, SyncAnswer(ErrorCode.UNKNOWN_SERVER_ERROR))
                 else:
                     group.sync(request, token, now, out)
             case HeartbeatRequest():
@@ -269,28 +279,24 @@ class Shard:
 
     def _commit(self, request: CommitRequest, now: Now) -> CommitAnswer:
         problem = commit_problem(self._groups.get(request.group_id), request)
+        taken = dated(request, now.commit_ms, self._limits.offset_metadata_max_bytes)
+        is_written = not (problem or request.is_transactional)
+        records = offset_records(request.group_id, taken) if is_written else []
+        if not fits(records, self._limits.batch_bytes_max):
+            problem = ErrorCode.UNKNOWN_SERVER_ERROR
         if problem:
             return CommitAnswer(problem, dict.fromkeys(request.offsets, problem))
         group = self._group(request.group_id)
         if isinstance(group, Group) and request.member_id in group.members:
             group.is_alive(request.member_id, now)
-        taken = dated(request, now.commit_ms, self._limits.offset_metadata_max_bytes)
         codes: dict[TopicPartition, int] = dict.fromkeys(request.offsets, NONE)
         if len(taken) < len(codes):
             codes |= dict.fromkeys(codes.keys() - taken.keys(), ErrorCode.OFFSET_METADATA_TOO_LARGE)
         if not request.is_transactional:
             self._put(request.group_id, taken)
-            self._out.records += offset_records(request.group_id, taken)
+            self._out.records += records
         self._forget_unused(request.group_id)
         return CommitAnswer(NONE, codes)
-
-    def _fetch(self, request: FetchRequest) -> OffsetsAnswer:
-        offsets = self._offsets.get(request.group_id, {})
-        if problem := fetch_problem(self._groups.get(request.group_id), request):
-            return OffsetsAnswer(problem)
-        if request.partitions is None:
-            return OffsetsAnswer(NONE, dict(offsets))
-        return OffsetsAnswer(NONE, {place: offsets.get(place) for place in request.partitions})
 
     def _delete_offsets(self, request: OffsetDeleteRequest) -> CommitAnswer:
         group = self._groups.get(request.group_id)
@@ -320,19 +326,27 @@ class Shard:
     def _drop(self, group_id: str, place: TopicPartition) -> None:
         self._offsets.get(group_id, {}).pop(place, None)
 
-    def _expire_later(self, now: Now) -> None:
-        interval_ms = self._limits.offsets_retention_check_interval_ms
-        self._timers.set(_EXPIRY, now.timer_ms + interval_ms)
+    def _expire(self, now: Now) -> bool:
+        """Remove expired offsets, and groups that have neither offsets nor members.
 
-    def _expire(self, now: Now) -> None:
-        """Remove expired offsets, and groups that have neither offsets nor members."""
-        for group in list(self._groups.values()):
+        One step removes EXPIRED_MAX of them. Return True after the last step.
+        """
+        records, retention_ms = self._out.records, self._limits.offsets_retention_ms
+        most = len(records) + EXPIRED_MAX
+        unseen = self._unseen = self._unseen or list(self._groups)
+        while unseen and len(records) < most:
+            group = self._groups.get(unseen.pop())
+            if group is None:
+                continue
             offsets = self._offsets.get(group.group_id, {})
-            gone = expired(group, offsets, self._limits.offsets_retention_ms, now.wall_ms)
-            for place in list(gone):
+            gone = expired(group, offsets, retention_ms, now.wall_ms)
+            for place in list(islice(gone, most - len(records))):
                 self._remove_offset(group.group_id, place)
-            if not offsets and _is_empty(group):
+            if len(records) == most:
+                unseen.append(group.group_id)  # it may have more
+            elif not offsets and is_empty(group):
                 self._remove_group(group)
+        return not unseen
 
     # -------------------------------------------------------------------------------------- groups
 
@@ -365,7 +379,7 @@ class Shard:
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND if group_id else ErrorCode.INVALID_GROUP_ID
-        if _has_members(group):
+        if has_members(group):
             return ErrorCode.NON_EMPTY_GROUP
         for place in list(self._offsets.get(group_id, ())):
             self._remove_offset(group_id, place)
@@ -381,20 +395,3 @@ class Shard:
         else:
             group.end_timers()
             self._out.records.append(no_group_record(group.group_id))
-
-
-def _has_members(group: AnyGroup) -> bool:
-    if isinstance(group, ConsumerGroup):
-        return bool(group.members)
-    return group.state is not State.EMPTY
-
-
-def _is_empty(group: AnyGroup) -> bool:
-    """Whether a group has neither a member nor a pending id."""
-    is_pending = isinstance(group, Group) and bool(group.members.pending)
-    return not _has_members(group) and not is_pending
-
-
-def _listed(group: AnyGroup) -> ListedGroup:
-    kind = "consumer" if isinstance(group, ConsumerGroup) else "classic"
-    return ListedGroup(group.group_id, group.protocol_type or "", str(group.state), kind)

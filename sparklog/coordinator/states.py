@@ -57,3 +57,9 @@ class GroupLimits:
     offset_metadata_max_bytes: int = 4_096
     offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
     offsets_retention_check_interval_ms: int = 10 * 60 * 1000
+    batch_bytes_max: int = 2**31 - 1
+    """max.message.bytes of __consumer_offsets: a request that would write more is refused."""
+
+    def allows_session(self, timeout_ms: int) -> bool:
+        """Whether a member of a classic group may have this session timeout."""
+        return self.min_session_timeout_ms <= timeout_ms <= self.max_session_timeout_ms

@@ -1,14 +1,17 @@
 """Timers: a deadline for each key.
 
-Postponing a deadline costs no time until the old deadline is due.
+Postponing a deadline costs no time until the old deadline is due. The heap also has entries of
+deadlines that were cancelled or moved. It is built anew when they are more than the others.
 """
 
 from collections.abc import Hashable, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
+OLD_MAX: Final = 16
+"""So many entries of other deadlines the heap may have in any case."""
 
 
 class Timers(Generic[Key]):
@@ -25,6 +28,9 @@ class Timers(Generic[Key]):
         self._deadlines[key] = deadline_ms
         if known is None or deadline_ms < known:
             heappush(self._heap, (deadline_ms, next(self._numbers), key))
+            if len(self._heap) > 2 * len(self._deadlines) + OLD_MAX:
+                self._heap = [(at, next(self._numbers), one) for one, at in self._deadlines.items()]
+                heapify(self._heap)
 
     def cancel(self, key: Key) -> None:
         """Remove a key, if it has a deadline."""

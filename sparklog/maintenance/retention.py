@@ -81,11 +81,16 @@ def _expired_offsets(context: JobContext, topics: Sequence[str]) -> Iterator[Ste
     except SparklogError as error:
         yield failing_step(OFFSETS_TOPIC, error)
         return
-    if found:
-        rows = [{"partition": number, "offsets": count} for number, count in found.items()]
+    rows: list[dict[str, Any]] = [
+        {"partition": number, "offsets": count} for number, count in found.removed.items()
+    ]
+    rows += [{"partition": number, "problem": str(one)} for number, one in found.problems.items()]
+    if rows:
 
         def execute() -> Outcome:
-            return Outcome(counts={"offsets": sum(groups.expire().values())})
+            done = groups.expire()
+            problems = [f"{OFFSETS_TOPIC}-{number}: {one}" for number, one in done.problems.items()]
+            return Outcome(counts={"offsets": sum(done.removed.values())}, problems=problems)
 
         yield Step(topic=OFFSETS_TOPIC, rows=rows, execute=execute)
 

@@ -8,10 +8,12 @@ on appends of an earlier owner are refused.
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
+from sparklog.config import TopicConfig
 from sparklog.coordinator.offsets_topic import claim, load, records
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC, Record
@@ -169,7 +171,9 @@ class Coordinators:
 
     async def _claim(self, topic: TopicDescription, number: int) -> OwnedShard:
         gateway = self._gateway
-        shard, name = Shard(self._limits, lambda: str(uuid4())), f"{OFFSETS_TOPIC}-{number}"
+        bytes_max = TopicConfig.parse(topic.configs).max_message_bytes
+        limits = replace(self._limits, batch_bytes_max=bytes_max)
+        shard, name = Shard(limits, lambda: str(uuid4())), f"{OFFSETS_TOPIC}-{number}"
         if gateway.clock.boot_ms() < self._left_alone.get(number, 0):
             raise NotCoordinatorError(f"{name} was claimed by another instance")
 

@@ -10,7 +10,8 @@ Others append offsets between the batches (others_offsets.py): `caught_up` waits
 An append that does not land ends the ownership: waiting requests are answered with an error, and
 the groups are read from the log again. So does a request whose records cannot be encoded or are
 larger than a batch may be: the shard has taken it, and differs from the log. Only that request is
-told that it is at fault.
+told that it is at fault. The shard itself refuses commits and assignments of members that are too
+large, before it takes them. Deletions of offsets are never too large: they are cut into batches.
 
 Offsets expire by the last commit, and others may commit, too. So the shard first catches up with
 the log, and the tombstones are appended only if nothing has come behind the records that it has.
@@ -18,13 +19,13 @@ the log, and the tombstones are appended only if nothing has come behind the rec
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from sparklog.clock import Clock
 from sparklog.config import TopicConfig
-from sparklog.coordinator.batches import batch_of
+from sparklog.coordinator.batches import batch_of, bytes_of, cut, fits
 from sparklog.coordinator.records import Record
 from sparklog.coordinator.requests import Effects, Now, Request
 from sparklog.coordinator.shard import Shard
@@ -48,8 +49,6 @@ NEVER_MS: Final = 2**63
 
 BATCH_BYTES_MAX: Final = 64 * 1024
 """Records join a batch up to this size, or the topic's max.message.bytes if that is less."""
-RECORD_OVERHEAD_BYTES: Final = 24
-"""The most bytes of a record besides its key and its value."""
 
 ID_BYTES_MAX: Final = 2**15 - 1 - 37
 """The most bytes of an id: keys have int16 sizes, and a made member id ends with a UUID."""
@@ -125,6 +124,8 @@ class OwnedShard:
         """The batches that are not durable yet."""
         self._growing: _Batch | None = None
         """The last of them, as long as records may still join it."""
+        self._at_end: _Batch | None = None
+        """The last batch that was to be appended only where the log ends."""
         most_bytes = TopicConfig.parse(claimed.topic.configs).max_message_bytes
         self._bytes_max = most_bytes
         self._batch_bytes_max = min(most_bytes, BATCH_BYTES_MAX)
@@ -159,15 +160,14 @@ class OwnedShard:
         """
         try:
             effects = step()
-            if effects.records and (size := self._batch_bytes(effects.records)) > self._bytes_max:
-                raise RecordTooLargeError(
-                    f"records of {size} bytes for {self._topic.name}-{self.partition}: allowed are "
-                    f"{self._bytes_max} (max.message.bytes)"
-                )
+            batches = [effects.records]
+            if not fits(effects.records, self._bytes_max):
+                batches = cut(effects.records, self._bytes_max)
+                self._check(batches)
         except Exception as error:  # noqa: BLE001 - an encoder's errors are of many kinds
             self._fail(error, token)
         else:
-            self._take(effects, at_end=at_end)
+            self._take(batches, effects.answers, at_end=at_end)
 
     def _fail(self, error: Exception, token: "asyncio.Future[Any] | None") -> None:
         if token is not None:
@@ -176,10 +176,13 @@ class OwnedShard:
             token.set_exception(error if is_told else UsageError(f"not encodable: {error}"))
         self.end(CoordinatorNotAvailableError(f"a request could not be logged: {error!r}"))
 
-    def _batch_bytes(self, records: Sequence[Record]) -> int:
-        """Return the size of the batch of records: at most if it is allowed, else exactly."""
-        most = BATCH_HEADER_SIZE + _bytes_of(records)
-        return most if most <= self._bytes_max else len(batch_of(records, self._clock.now_ms()))
+    def _check(self, batches: list[list[Record]]) -> None:
+        """Raise RecordTooLargeError if one of the batches is too large."""
+        if (size := max(len(batch_of(one, 0)) for one in batches)) > self._bytes_max:
+            raise RecordTooLargeError(
+                f"records of {size} bytes for {self._topic.name}-{self.partition}: allowed are "
+                f"{self._bytes_max} (max.message.bytes)"
+            )
 
     def problem(self, image: Image) -> SparklogError | None:
         """Return an error if another process has claimed the partition, or the topic is gone.
@@ -213,23 +216,28 @@ class OwnedShard:
         self._moved.set()
         self._moved.clear()
 
-    def _take(self, effects: Effects, *, at_end: bool) -> None:
-        if effects.records:
-            self._append(effects.records, effects.answers, at_end=at_end)
+    def _take(self, batches: list[list[Record]], answers: Answers, *, at_end: bool) -> None:
+        """Append records; send the answers when the last batch of them is durable."""
+        *front, last = batches
+        for records in front:
+            self._append(records, [], at_end=at_end)
+        if last:
+            self._append(last, answers, at_end=at_end)
         elif self._in_flight:
-            self._in_flight[-1].answers.extend(effects.answers)
+            self._in_flight[-1].answers.extend(answers)
         else:
-            self._send(effects.answers)
+            self._send(answers)
         self._set_timer()
 
     def _append(self, records: list[Record], answers: Answers, *, at_end: bool) -> None:
         """Add records to the batch that waits for its commit, or begin the next batch."""
         self._others.note(records)
-        size = _bytes_of(records)
+        size = bytes_of(records)
         if at_end:
             end = self._end_offset + sum([len(one.records) for one in self._in_flight])
             self._growing = None  # else the end moves
-            self._send_off(_Batch(records, answers, size + BATCH_HEADER_SIZE, end))
+            self._at_end = _Batch(records, answers, size + BATCH_HEADER_SIZE, end)
+            self._send_off(self._at_end)
             return
         batch = self._growing
         if batch is not None and batch.size_bytes + size <= self._batch_bytes_max:
@@ -309,11 +317,16 @@ class OwnedShard:
             self._expiring = asyncio.ensure_future(self._expire())
 
     async def _expire(self) -> None:
-        """Run the timers when the shard has all records of the log."""
+        """Run the timers when the shard has all records of the log.
+
+        Offsets expire in steps: the batch of the step before must have landed.
+        """
         end_offset = await self._end_of_log()
         if end_offset is not None:
             await self.caught_up(end_offset)
-        while not self.is_over and self._others.first is not None:
+        while not self.is_over and (
+            self._others.first is not None or self._at_end in self._in_flight
+        ):
             await self._moved.wait()
         if not self.is_over:
             self._run(lambda: self._shard.tick(self._now()), at_end=True)
@@ -331,12 +344,6 @@ class OwnedShard:
             self._waiting.discard(token)
             if not token.done():  # a caller that no longer waits has cancelled it
                 token.set_result(answer)
-
-
-def _bytes_of(records: Sequence[Record]) -> int:
-    """Return the most bytes that records take in a batch."""
-    size = sum([len(key) + len(value or b"") for key, value in records])
-    return size + len(records) * RECORD_OVERHEAD_BYTES
 
 
 def _problem(request: Request) -> UsageError | None:

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from sparklog.admin import NewTopic
+from sparklog.admin import AlterConfigOp, NewTopic
 from sparklog.coordinator.offsets import offset_record
+from sparklog.coordinator.offsets_topic import offsets_topic
+from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommitAnswer, CommittedOffset
 from sparklog.model import TopicPartition
 from sparklog.tokens import Grant, Principal, Resource, Scope
@@ -178,3 +180,19 @@ def test_those_that_others_commit_stay_when_older_ones_expire(tmp_path: Path) ->
         sleep(0.7)
 
         assert reader.committed() == {("flights", 0): 7, ("flights", 1): 1}
+
+
+def test_a_commit_that_no_batch_holds_is_refused_and_no_other_request(tmp_path: Path) -> None:
+    with gateway(tmp_path / "log", **QUICK) as running, Client(running.port) as client:
+        inside = running.server.gateway
+        inside.admin.create_topics([NewTopic("flights", 9)])
+        topic = offsets_topic(inside.catalog, inside.clock, 50)
+        size = AlterConfigOp("max.message.bytes", 200)
+        inside.admin.incremental_alter_configs({OFFSETS_TOPIC: [size]})
+        reader = GroupMember(client)
+        many = {("flights", number): 1 for number in range(9)}
+        assert reader.commit(many) == [ErrorCode.unknown_server_error] * 9
+        assert reader.commit({("flights", 1): 1}) == [ErrorCode.none]
+        assert reader.committed() == {("flights", 1): 1}
+        partitions = inside.catalog.topic_image(topic).partitions.values()
+        assert sum(one.leader_epoch for one in partitions) == 1  # it was claimed once

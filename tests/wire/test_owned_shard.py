@@ -10,6 +10,7 @@ from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.requests import (
     CommitRequest,
     CommittedOffset,
+    DeleteGroupRequest,
     FetchRequest,
     JoinRequest,
     Protocol,
@@ -123,6 +124,30 @@ def test_a_request_too_large_for_a_batch_ends_it_and_is_the_only_one_at_fault() 
             large.result()
         assert isinstance(before.exception(), CoordinatorNotAvailableError)
         assert owner.owned.is_over
+
+    run(told())
+
+
+def test_a_group_with_more_offsets_than_a_batch_holds_is_deleted_in_several() -> None:
+    async def told() -> None:
+        owner = Owner(replace(TOPIC, configs={"max.message.bytes": "200"}))
+        for number in range(10):
+            offset = {TopicPartition("flights", number): CommittedOffset(1)}
+            owner.owned.ask(CommitRequest("g", offset))
+            await owner.appends.land(landed(END + number))
+        owner.appends.taken.clear()
+        deleted = owner.owned.ask(DeleteGroupRequest("g"))
+        owner.appends.take()
+        sizes = [len(one.batch) for one in owner.appends.taken]
+        assert len(sizes) > 1
+        assert max(sizes) <= 200
+        end = END + 10
+        for one in owner.appends.taken:
+            assert not deleted.done()
+            await owner.appends.land(landed(end))
+            end += scan_batches(byte_view(one.batch)).batches.record_count[0]
+        assert (deleted.result(), end) == (0, END + 21)
+        assert not owner.ends
 
     run(told())
 

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from sparklog.coordinator import shard
 from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.requests import CommitRequest, CommittedOffset
 from sparklog.errors import (
@@ -25,10 +26,11 @@ async def expiring() -> Owner:
     return owner
 
 
-async def tombstone(owner: Owner) -> int | None:
+async def tombstone(owner: Owner, count: int = 1) -> int | None:
     """Where the log must end for the tombstones to be appended."""
     async with asyncio.timeout(30):
-        while not owner.appends.taken:
+        while len(owner.appends.taken) < count:
+            owner.clock.advance(1)
             await asyncio.sleep(0.001)
             owner.appends.take()
     return owner.appends.taken[-1].end_offset
@@ -104,6 +106,48 @@ def test_a_commit_that_comes_between_ends_it() -> None:
         await tombstone(owner)
         await owner.appends.land(UnexpectedAppendOffsetError("it ends elsewhere"))
         assert [type(one) for one in owner.ends] == [CoordinatorNotAvailableError]
+
+    run(told())
+
+
+async def steps(owner: Owner) -> None:
+    """Let the timer of the next step come."""
+    owner.clock.advance(1)
+    await asyncio.sleep(0.05)
+    owner.appends.take()
+
+
+def test_many_go_in_batches_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def told() -> None:
+        monkeypatch.setattr(shard, "EXPIRED_MAX", 1)
+        owner = await expiring()
+        assert await tombstone(owner) == END + 1
+        await steps(owner)
+        assert len(owner.appends.taken) == 1
+        await owner.appends.land(landed(END + 1))
+        assert await tombstone(owner, 2) == END + 2  # that of the group
+        await owner.appends.land(landed(END + 2))
+        await steps(owner)
+        assert len(owner.appends.taken) == 2
+        assert not owner.ends
+
+    run(told())
+
+
+def test_those_that_a_commit_has_renewed_between_two_batches_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def told() -> None:
+        monkeypatch.setattr(shard, "EXPIRED_MAX", 1)
+        owner = await expiring()
+        await tombstone(owner)
+        fresh = CommittedOffset(7, committed_ms=owner.clock.now_ms())
+        owner.others[END + 2] = [offset_record("g", FLIGHTS, fresh)]
+        owner.log_end = END + 3
+        await owner.appends.land(landed(END + 1))
+        await steps(owner)
+        assert len(owner.appends.taken) == 1
+        assert await owner.offset(END + 3) == 7
 
     run(told())
 

@@ -5,18 +5,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.config import TopicConfig
-from sparklog.coordinator.batches import batch_of, records_of
+from sparklog.coordinator import timers
+from sparklog.coordinator.batches import batch_of, bytes_of, cut, records_of
+from sparklog.coordinator.group_record import no_group_record
+from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.placement import java_hash, partition_of
 from sparklog.coordinator.records import Record
+from sparklog.coordinator.requests import CommittedOffset
 from sparklog.coordinator.timers import Timers
 from sparklog.errors import CorruptRecordError
+from sparklog.model import TopicPartition
 from sparklog.record.client_batch import check_client_batch
+from sparklog.record.layout import BATCH_HEADER_SIZE
 from tests.client_batches import NOW_MS, client_batch
 
 
 class TestTimers:
-    @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9) | st.none())))
-    def test_the_earliest_is_due_first(self, steps: list[tuple[str, int | None]]) -> None:
+    @given(
+        st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9) | st.none()), max_size=100),
+        st.integers(0, 4),
+    )
+    def test_the_earliest_is_due_first(
+        self, steps: list[tuple[str, int | None]], old_max: int
+    ) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(timers, "OLD_MAX", old_max)
+            self.check(steps)
+
+    def check(self, steps: list[tuple[str, int | None]]) -> None:
         timers: Timers[str] = Timers()
         naive: dict[str, int] = {}
         for key, deadline_ms in steps:
@@ -32,6 +48,16 @@ class TestTimers:
         assert sorted(found) == sorted(due)
         assert [naive[key] for key in found] == sorted(due.values())
         assert timers.next_ms == min((at for at in naive.values() if at > 5), default=None)
+
+    @pytest.mark.parametrize("step", [1, 0, -1])
+    def test_deadlines_that_are_set_and_cancelled_take_no_memory(self, step: int) -> None:
+        timers: Timers[str] = Timers()
+        timers.set("a session", 1)
+        for number in range(1_000):
+            timers.set("a rebalance", 60_000 + step * number)
+            timers.cancel("a rebalance")
+            assert timers.next_ms == 1
+        assert len(timers._heap) < 25
 
 
 class TestPlacement:
@@ -58,6 +84,9 @@ class TestPlacement:
 RECORDS = st.lists(
     st.builds(Record, st.binary(max_size=300), st.none() | st.binary(max_size=300)), min_size=1
 )
+GONE = offset_record("g", TopicPartition("t", 0), None)
+KEPT = offset_record("g", TopicPartition("t", 0), CommittedOffset(1))
+NO_GROUP = no_group_record("g")
 
 
 class TestBatches:
@@ -71,6 +100,21 @@ class TestBatches:
         config = TopicConfig.parse({"cleanup.policy": "compact"})
         checked = check_client_batch(batch_of(records, NOW_MS), config, NOW_MS, 13)
         assert (checked.record_count, checked.max_timestamp) == (len(records), NOW_MS)
+
+    @given(st.lists(st.sampled_from([GONE, KEPT, NO_GROUP])), st.integers(0, 400))
+    def test_records_are_cut_only_in_front_of_deletions_of_offsets(
+        self, records: list[Record], bytes_max: int
+    ) -> None:
+        found = cut(records, bytes_max)
+        assert [one for batch in found for one in batch] == records
+        assert all(batch[0] == GONE for batch in found[1:])
+        assert all(len(batch_of(one, 0)) <= bytes_max or GONE not in one[1:] for one in found)
+
+    def test_those_that_one_batch_holds_are_not_cut(self) -> None:
+        records = [GONE] * 5
+        size = BATCH_HEADER_SIZE + bytes_of(records)
+        assert cut(records, size) == [records]
+        assert cut(records, size - 1) == [[GONE] * 4, [GONE]]
 
     def test_a_large_record_comes_back(self) -> None:
         records = [Record(b"k" * 1_000, b"v" * 100_000)]

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from sparklog.coordinator import shard
 from sparklog.coordinator.offsets import offset_record
-from sparklog.coordinator.records import GROUP_RECORDS, Record, read_record
+from sparklog.coordinator.records import GROUP_RECORDS, Record, is_offset, read_record
 from sparklog.coordinator.requests import (
     CommitRequest,
     CommittedOffset,
@@ -158,6 +159,40 @@ class TestDeleting:
         assert Groups().deletes_offsets(FLIGHTS).error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
+class TestLargeRequests:
+    """One that would write more than a batch holds is refused, and nothing changes."""
+
+    def test_a_commit(self) -> None:
+        groups = Groups(batch_bytes_max=500)
+        ada = stable(groups, "ada")[0]
+        many = {TopicPartition("flights", number): CommittedOffset(1) for number in range(20)}
+        found = groups.told(CommitRequest(GROUP, many, ada.generation, ada.member_id))
+        assert found.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert set(found.partitions.values()) == {ErrorCode.UNKNOWN_SERVER_ERROR}
+        assert groups.committed() == {}
+        assert ada.commits(7) == 0
+
+    def test_one_in_a_transaction_is_written_later(self) -> None:
+        groups = Groups(batch_bytes_max=0)
+        request = CommitRequest(GROUP, {FLIGHTS: CommittedOffset(1)}, is_transactional=True)
+        assert groups.told(request).error_code == 0
+
+    def test_the_assignments_of_a_leader(self) -> None:
+        groups = Groups(batch_bytes_max=500)
+        ada, bob = groups.member("ada"), groups.member("bob")
+        ada.joins()
+        bob.joins()
+        groups.passes(9_000)
+        other, leader = sorted((ada, bob), key=lambda one: one.leads)
+        waiting = other.syncs()
+        records = list(groups.log)
+        large = leader.syncs({other.member_id: b"x" * 500})
+        assert leader.is_told_to(large).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        assert (groups.log, groups.state) == (records, "CompletingRebalance")
+        leader.syncs({other.member_id: b"x"})
+        assert other.is_told_to(waiting).assignment == b"x"
+
+
 class TestExpiry:
     def test_offsets_of_a_client_without_a_group_go_after_the_commit(self) -> None:
         groups = Groups()
@@ -196,6 +231,46 @@ class TestExpiry:
         groups.member("bob").joins()
         groups.passes(10_000)
         assert groups.committed() == {FLIGHTS: 7}
+
+    def test_many_go_in_steps_and_their_group_comes_last(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shard, "EXPIRED_MAX", 2)
+        groups = Groups(offsets_retention_ms=10_000, offsets_retention_check_interval_ms=1_000)
+        places = [TopicPartition("flights", number) for number in range(4)]
+        for place in places:
+            groups.commits(7, place)
+        groups.passes(10_000)
+        assert list(groups.committed()) == places[2:]
+        groups.commits(8, places[3])
+        groups.passes(1)
+        assert groups.committed() == {places[3]: 8}
+        groups.passes(11_000)
+        gone = [is_offset(key) for key, value in groups.log if value is None]
+        assert gone == [True] * 4 + [False]
+        assert groups.names() == []
+
+    def test_a_group_that_is_deleted_between_two_steps_is_passed_over(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shard, "EXPIRED_MAX", 1)
+        groups = Groups(offsets_retention_ms=1_000, offsets_retention_check_interval_ms=1_000)
+        groups.commits(7)
+        groups.told(CommitRequest("others", {FLIGHTS: CommittedOffset(7)}))
+        groups.passes(1_000)
+        groups.deletes()
+        groups.passes(2)
+        assert groups.names() == []
+
+    def test_the_next_check_comes_after_the_last_step(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shard, "EXPIRED_MAX", 1)
+        groups = Groups(offsets_retention_ms=1_000, offsets_retention_check_interval_ms=1_000)
+        groups.commits(7)
+        groups.passes(1_001)
+        assert groups.names() == []
+        assert groups.shard.next_ms == 2_001
 
     def test_an_old_client_sets_its_own_retention(self) -> None:
         groups = Groups()

@@ -1,13 +1,18 @@
 """The job over a real log dir; which segments go is tested in tests/unit/log/test_retention.py."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock
+from sparklog.coordinator import offsets_topic, shard
 from sparklog.coordinator.group_log import GroupLog
+from sparklog.coordinator.offsets import offset_records
+from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
+from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import CorruptRecordError
 from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
@@ -16,9 +21,11 @@ from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, JobRun, Ste
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.metadata.cluster_plans import with_broker
+from sparklog.model import TopicPartition
 from sparklog.storage import open_files
 from tests import edits
 from tests.edits import segment, spans
+from tests.group_logs import append_records
 from tests.logs import append, catalog, image, log_files, values
 from tests.maintenance import alter, make_unreadable, new_topic
 
@@ -187,6 +194,15 @@ class TestGroups:
         assert self.names(log_dir) == ["young"]
         assert run(log_dir)[0] == NOTHING_TO_DO
 
+    def test_their_groups_may_come_in_a_later_step(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shard, "EXPIRED_MAX", 1)
+        (report,) = run(log_dir)[1]
+        assert report.outcome is not None
+        assert report.outcome.counts == {"offsets": 1}
+        assert self.names(log_dir) == ["young"]
+
     def test_other_topics_alone_do_not_ask_for_it(self, log_dir: str) -> None:
         assert run(log_dir, "t")[0] == NOTHING_TO_DO
 
@@ -205,12 +221,49 @@ class TestGroups:
         code, (report,) = run(log_dir)
         assert (code, report.topic) == (FAILED, OFFSETS_TOPIC)
 
+    def test_nor_where_the_topic_cannot_be_opened(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        make_unreadable(monkeypatch, OFFSETS_TOPIC)
+        reports = run(log_dir)[1]
+        assert [one.topic for one in reports if one.is_failed] == [OFFSETS_TOPIC] * 2
+
+    def test_a_partition_that_cannot_be_read_fails_alone(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        broken = partition_of("young", 50)
+
+        def load(*given: Any) -> int:
+            if given[2] == broken:
+                raise CorruptRecordError("bad crc")
+            return offsets_topic.load(*given)
+
+        monkeypatch.setattr("sparklog.coordinator.group_log.load", load)
+        code, (report,) = run(log_dir)
+        assert report.outcome is not None
+        assert (code, report.outcome.counts["offsets"]) == (FAILED, 1)
+        assert {"partition": broken, "problem": "bad crc"} in report.rows
+        assert report.outcome.problems == [f"{OFFSETS_TOPIC}-{broken}: bad crc"]
+
+    def test_more_offsets_than_a_batch_holds_go_in_several_batches(self, log_dir: str) -> None:
+        topics = [f"a-topic-with-a-name-of-forty-letters-{number:03d}" for number in range(20)]
+        offset = CommittedOffset(5, committed_ms=NOW - self.WEEK_MS)
+        for topic in topics:
+            places = [TopicPartition(topic, number) for number in range(1_000)]
+            append_records(
+                catalog(log_dir), offset_records("old", dict.fromkeys(places, offset)), "old"
+            )
+        code, (report,) = run(log_dir)
+        assert report.outcome is not None
+        assert (code, report.outcome.counts) == (DONE, {"offsets": 20_001})
+        assert self.names(log_dir) == ["young"]
+
     def test_what_others_have_written_to_waits(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(GroupLog, "_has_appended", lambda *_: False)
-        assert GroupLog(Catalog(open_files(log_dir), ManualClock(NOW))).expire() == {}
+        assert GroupLog(Catalog(open_files(log_dir), ManualClock(NOW))).expire() == ({}, {})
         assert self.names(log_dir) == ["old", "young"]
 
     def test_before_the_first_group_there_is_nothing(self, tmp_path: Path) -> None:
-        assert GroupLog(catalog(new_topic(tmp_path / "new"))).expire() == {}
+        assert GroupLog(catalog(new_topic(tmp_path / "new"))).expire() == ({}, {})

@@ -184,6 +184,7 @@ def _works(
             log = image.partition(one.topic_partition.partition)
             known = Known(
                 state=log.state,
+                newest=log.segments.entry(len(log.segments) - 1) if len(log.segments) else None,
                 transactions=log.transactions,
                 epochs=log.epochs,
                 producers=tuple(log.producers.values()),

@@ -21,11 +21,13 @@ from sparklog.interop.epochs import Epochs
 from sparklog.interop.examine import Examined, Source, examine, walked
 from sparklog.interop.index_checks import check_offset_index, check_time_index
 from sparklog.interop.producer_snapshot import SNAPSHOT_SUFFIX, read_snapshot
+from sparklog.interop.same_log import check_epoch, check_last
 from sparklog.interop.sealed import trusted
 from sparklog.interop.sequences import NO_OFFSET, Sequences
 from sparklog.interop.take_files import FileTaker
 from sparklog.interop.transactions import Span, Transactions, spread
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.cluster import PRODUCER_IDS_END
 from sparklog.metadata.edit import EpochStart, OpenTransaction, PartitionState
 from sparklog.metadata.producers import ProducerState
@@ -48,9 +50,13 @@ class ImportRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A partition before the import: its log here, and its entries in the broker's checkpoints."""
+    """A partition before the import: its log here, and its entries in the broker's checkpoints.
+
+    `newest` is the newest segment here.
+    """
 
     state: PartitionState
+    newest: SegmentEntry | None = None
     transactions: tuple[OpenTransaction, ...] = ()
     epochs: tuple[EpochStart, ...] = ()
     producers: tuple[ProducerState, ...] = ()
@@ -94,6 +100,8 @@ class PartitionImport:
         source: PartitionDir,
         rules: ImportRules,
     ) -> None:
+        self._files = files
+        self._directory = topic_directory(topic)
         self._source = source
         self._rules = rules
         self._partition = source.topic_partition.partition
@@ -110,8 +118,9 @@ class PartitionImport:
     def run(self, known: Known) -> ImportedPartition:
         """Check and take new batches; without new batches there are no entries.
 
-        Raises CorruptionError naming the file and, if known, the position, and UsageError if
-        records were produced here since the last import, or if a snapshot is missing.
+        Raises CorruptionError naming the file and, if known, the position, also if this is another
+        log than the one imported before, and UsageError if records were produced here since the
+        last import, or if a snapshot is missing.
         """
         end = known.state.imported_end_offset
         if known.state.log_end_offset > end:
@@ -121,6 +130,7 @@ class PartitionImport:
                 f"import it as another topic"
             )
         segments = self._source.segments()
+        self._check_same(segments, known)
         where = f"{self._source.path}/{LEADER_EPOCH}"
         checkpoint = read_epochs(self._source.read(LEADER_EPOCH), where)
         self._epochs = Epochs([*known.epochs, *checkpoint])
@@ -144,6 +154,21 @@ class PartitionImport:
             epochs=self._epochs.below(new_end),
             producers=self._producers_at(new_end),
         )
+
+    def _check_same(self, segments: Sequence[SegmentFiles], known: Known) -> None:
+        """Refuse another log than the one imported before."""
+        end = known.state.imported_end_offset
+        sources = [self._source_of(files, files is segments[-1]) for files in segments]
+        if known.epochs:
+            check_epoch(sources[-len(_from(segments, end)) :], end, known.epochs[-1].epoch)
+        if known.newest is not None:
+            below = [
+                source
+                for source, files in zip(sources, segments, strict=True)
+                if files.base_offset < end
+            ]
+            cleaned = known.state.cleaner_offset
+            check_last(below, end, self._files, self._directory, known.newest, cleaned)
 
     def _producers_at(self, end: int) -> tuple[ProducerState, ...]:
         """Return the producers at the log's end. Like a broker, skip damaged snapshots."""

@@ -140,7 +140,8 @@ def _taken_over(
     for one in taken:
         if one.status not in _RESTING:
             Ends(catalog).end(partial(_prepared, one=one, offsets=offsets.get(one.producer_id, ())))
-    after = catalog.image().transactional_ids.by_id
+    image = catalog.image()
+    after = image.transactional_ids.by_id
     return [
         TakenId(
             name,
@@ -150,7 +151,9 @@ def _taken_over(
             problem,
         )
         if name in after
-        else TakenId(name, one.producer_id, one.status.name, problem=problem)
+        else TakenId(
+            name, one.producer_id, one.status.name, problem=problem or _problem(image, one)
+        )
         for one in ids
         for name, problem in [(one.transactional_id, problems[one.transactional_id])]
     ]

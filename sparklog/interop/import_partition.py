@@ -159,7 +159,7 @@ class PartitionImport:
             transactions=transactions.unended,
             epochs=self._epochs.below(new_end),
             producers=self._producers_at(new_end),
-            notes=tuple(map(_lost_end, ended)),
+            notes=(*map(_lost_end, ended), *_lost_tombstones(known)),
         )
 
     def _check_same(self, segments: Sequence[SegmentFiles], known: Known) -> None:
@@ -351,6 +351,16 @@ def _lost_end(one: OpenTransaction) -> str:
         f"the broker has deleted the end of the transaction of producer {one.producer_id} at "
         f"offset {one.first_offset}: its records count as committed"
     )
+
+
+def _lost_tombstones(known: Known) -> list[str]:
+    """Tell if the broker's cleaner has read what this import takes: tombstones may be gone."""
+    end = known.state.imported_end_offset
+    if known.state == PartitionState() or known.cleaner_offset <= end:
+        return []
+    cleaned = f"the broker has cleaned the log up to offset {known.cleaner_offset}"
+    before = f"up to {end} was imported before"
+    return [f"{cleaned}, and {before}: keys that were deleted since may still be here"]
 
 
 def _from(segments: Sequence[SegmentFiles], end: int) -> Sequence[SegmentFiles]:

@@ -51,14 +51,14 @@ def patched(data: bytes, producer: int, attributes: int, sequence: int = -1) -> 
     return bytes(raw)
 
 
-def marker(offset: int, producer: int, kind: int) -> bytes:
+def marker(offset: int, producer: int, kind: int, *, epoch: int = 0) -> bytes:
     """A control batch: 0 ABORT, 1 COMMIT."""
     record = b"\0\0\0" + b"\x08" + struct.pack(">hh", 0, kind) + b"\x0c" + b"\0" * 6 + b"\0"
     body = bytes([2 * len(record)]) + record
     head = struct.pack(">hiqqqhii", TRANSACTIONAL | CONTROL, 0, T0, T0, producer, 0, -1, 1)
     crc = google_crc32c.value(head + body)
     size = 9 + len(head) + len(body)
-    return struct.pack(">qiibI", offset, size, 0, 2, crc) + head + body
+    return struct.pack(">qiibI", offset, size, epoch, 2, crc) + head + body
 
 
 def write_segment(folder: Path, base: int, *batches: bytes) -> Path:

@@ -73,7 +73,7 @@ def import_log(arguments: ImportArguments) -> None:
 
     Of the replicas of a partition, the one whose log reaches furthest is taken. Nothing in LOGDIR
     is changed. A second import takes the records that came since. A damaged partition is refused,
-    the others are imported, and the exit code is 1.
+    the others are imported, and the exit code is 1; so it is if a transactional id is refused.
     """
     from sparklog.fleet import LocalFleet
     from sparklog.maintenance.progress import progress_bar
@@ -105,19 +105,20 @@ def import_on(fleet: "Fleet", arguments: ImportArguments) -> None:
     _print_reports(arguments, reports)
     is_whole = all(report.problem is None for report in reports)
     if arguments.transactional_ids and is_whole:
-        _take_over(arguments)
+        is_whole = _take_over(arguments)
     elif arguments.transactional_ids:
         warn("transactional ids were not taken over: a partition is missing")
     if not is_whole:
         raise typer.Exit(1)
 
 
-def _take_over(arguments: ImportArguments) -> None:
+def _take_over(arguments: ImportArguments) -> bool:
+    """Take over the transactional ids; return whether none was refused."""
     from sparklog.interop.take_over import TakenId, take_over
 
     taken = take_over(arguments.catalog(), arguments.brokers)
     for one in taken:
-        if one.problem is not None and not arguments.quiet:
+        if one.problem is not None and (one.is_refused or not arguments.quiet):
             warn(f"transactional id {one.transactional_id!r} was not taken over: {one.problem}")
     if arguments.is_json:
         for one in taken:
@@ -125,6 +126,7 @@ def _take_over(arguments: ImportArguments) -> None:
     elif taken and not arguments.quiet:
         rows = [(*one[:3], ", ".join(one.aborted), one.problem) for one in taken]
         print_table("transactional ids", TakenId._fields, rows)
+    return not any(one.is_refused for one in taken)
 
 
 def _print_reports(arguments: ImportArguments, reports: "Sequence[PartitionReport]") -> None:

@@ -89,11 +89,14 @@ def _check_ids(partitions: Iterable[PartitionDir]) -> None:
 
 
 def _furthest(replicas: Sequence[PartitionDir]) -> PartitionDir:
-    return replicas[0] if len(replicas) == 1 else max(replicas, key=_end)
+    return replicas[0] if len(replicas) == 1 else max(replicas, key=end_of)
 
 
-def _end(partition: PartitionDir) -> tuple[int, int]:
-    """Return the leader epoch of a log's last batch, and its end offset; NOTHING if damaged."""
+def end_of(partition: PartitionDir) -> tuple[int, int]:
+    """Return the leader epoch of a log's last batch, -1 without one, and the log's end offset.
+
+    NOTHING if the log is damaged.
+    """
     try:
         segments = partition.segments()
         for files in reversed(segments):
@@ -105,7 +108,8 @@ def _end(partition: PartitionDir) -> tuple[int, int]:
             for _, _, batches in walked(source):
                 end = int(batches.leader_epoch[-1]), int(batches.next_offset[-1])
             if end != NOTHING:
-                return end
+                # If the last segments have expired, the broker keeps an empty one at the log's end.
+                return end[0], max(end[1], segments[-1].base_offset)
     except CorruptionError:
         return NOTHING
-    return -1, max((files.base_offset for files in segments), default=-1)
+    return -1, max((files.base_offset for files in segments), default=0)

@@ -63,13 +63,17 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReport:
-    """The outcome of one partition: its new offsets, or the `problem` why it was refused."""
+    """The outcome of one partition: its new offsets, or the `problem` why it was refused.
+
+    `notes` tell what readers of the partition should know.
+    """
 
     topic_partition: TopicPartition
     added: OffsetRange | None = None
     segments: int = 0
     bytes: int = 0
     torn_bytes: int = 0
+    notes: tuple[str, ...] = ()
     problem: SparklogError | None = None
 
     def as_row(self) -> dict[str, Any]:
@@ -85,13 +89,12 @@ class PartitionReport:
 
     @property
     def warning(self) -> str | None:
-        """The warning about the partition; None if all of it was taken."""
+        """The warning about the partition; None without a problem, torn bytes and notes."""
         if self.problem is not None:
             return f"{self.topic_partition} was not imported: {self.problem}"
-        if self.torn_bytes:
-            torn = f"{self.torn_bytes} bytes of a batch that was cut"
-            return f"{self.topic_partition}: {torn} are left out"
-        return None
+        torn = f"{self.torn_bytes} bytes of a batch that was cut are left out"
+        notes = [*([torn] if self.torn_bytes else []), *self.notes]
+        return f"{self.topic_partition}: {'; '.join(notes)}" if notes else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +187,7 @@ def _works(
             log = image.partition(one.topic_partition.partition)
             known = Known(
                 state=log.state,
+                newest=log.segments.entry(len(log.segments) - 1) if len(log.segments) else None,
                 transactions=log.transactions,
                 epochs=log.epochs,
                 producers=tuple(log.producers.values()),
@@ -325,6 +329,7 @@ def _report(work: ImportWork, answer: ImportedPartition | SparklogError) -> Part
         segments=len(answer.entries),
         bytes=sum(entry.log_bytes for entry in answer.entries),
         torn_bytes=answer.torn_bytes,
+        notes=answer.notes,
     )
 
 

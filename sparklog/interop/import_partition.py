@@ -11,7 +11,7 @@ Nothing refers to the files before the rows are committed. So a refused partitio
 orphans, which vacuum deletes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sparklog.errors import CorruptionError, CorruptRecordError, UsageError
@@ -21,11 +21,14 @@ from sparklog.interop.epochs import Epochs
 from sparklog.interop.examine import Examined, Source, examine, walked
 from sparklog.interop.index_checks import check_offset_index, check_time_index
 from sparklog.interop.producer_snapshot import SNAPSHOT_SUFFIX, read_snapshot
+from sparklog.interop.producer_snapshot import ProducerState as SnapshotState
+from sparklog.interop.same_log import check_epoch, check_last
 from sparklog.interop.sealed import trusted
 from sparklog.interop.sequences import NO_OFFSET, Sequences
 from sparklog.interop.take_files import FileTaker
 from sparklog.interop.transactions import Span, Transactions, spread
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.cluster import PRODUCER_IDS_END
 from sparklog.metadata.edit import EpochStart, OpenTransaction, PartitionState
 from sparklog.metadata.producers import ProducerState
@@ -48,9 +51,13 @@ class ImportRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A partition before the import: its log here, and its entries in the broker's checkpoints."""
+    """A partition before the import: its log here, and its entries in the broker's checkpoints.
+
+    `newest` is the newest segment here.
+    """
 
     state: PartitionState
+    newest: SegmentEntry | None = None
     transactions: tuple[OpenTransaction, ...] = ()
     epochs: tuple[EpochStart, ...] = ()
     producers: tuple[ProducerState, ...] = ()
@@ -64,6 +71,7 @@ class ImportedPartition:
 
     `aborted` are the transactions whose ABORT marker was imported; they may have begun before.
     `transactions` are the open transactions at the new end, `producers` are the producers there.
+    `notes` tell what readers should know.
     """
 
     entries: tuple[SegmentEntry, ...]
@@ -74,6 +82,7 @@ class ImportedPartition:
     transactions: tuple[OpenTransaction, ...] = ()
     epochs: tuple[EpochStart, ...] = ()
     producers: tuple[ProducerState, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def next_producer_id(self) -> int:
@@ -94,6 +103,8 @@ class PartitionImport:
         source: PartitionDir,
         rules: ImportRules,
     ) -> None:
+        self._files = files
+        self._directory = topic_directory(topic)
         self._source = source
         self._rules = rules
         self._partition = source.topic_partition.partition
@@ -110,8 +121,9 @@ class PartitionImport:
     def run(self, known: Known) -> ImportedPartition:
         """Check and take new batches; without new batches there are no entries.
 
-        Raises CorruptionError naming the file and, if known, the position, and UsageError if
-        records were produced here since the last import, or if a snapshot is missing.
+        Raises CorruptionError naming the file and, if known, the position, also if this is another
+        log than the one imported before, and UsageError if records were produced here since the
+        last import, or if a snapshot is missing.
         """
         end = known.state.imported_end_offset
         if known.state.log_end_offset > end:
@@ -121,12 +133,15 @@ class PartitionImport:
                 f"import it as another topic"
             )
         segments = self._source.segments()
+        self._check_same(segments, known)
         where = f"{self._source.path}/{LEADER_EPOCH}"
         checkpoint = read_epochs(self._source.read(LEADER_EPOCH), where)
         self._epochs = Epochs([*known.epochs, *checkpoint])
         self._sequences = Sequences(known.producers)
         self._cleaner_offset = known.cleaner_offset
         transactions = Transactions(known.transactions)
+        first = segments[0].base_offset if segments else 0
+        ended = self._drop_ended(transactions, known, first)
         # Segments that are not read give no leader epochs, so the checkpoint must have them.
         is_trusting = bool(segments and checkpoint) and not self._rules.check
         self._unread = self._open_at(segments[-1].base_offset) if is_trusting else None
@@ -134,6 +149,7 @@ class PartitionImport:
         new_end = max([end, *(entry.next_offset for entry in entries)])
         # If all segments have expired, the broker keeps an empty one at the log's end.
         new_end = max([new_end, *(segment.base_offset for segment in segments[-1:])])
+        ended += self._drop_ended(transactions, known, new_end)
         return ImportedPartition(
             entries=spread(entries, transactions.aborted),
             state=self._state(known, segments, new_end),
@@ -143,18 +159,51 @@ class PartitionImport:
             transactions=transactions.unended,
             epochs=self._epochs.below(new_end),
             producers=self._producers_at(new_end),
+            notes=(*map(_lost_end, ended), *_lost_tombstones(known)),
         )
 
+    def _check_same(self, segments: Sequence[SegmentFiles], known: Known) -> None:
+        """Refuse another log than the one imported before."""
+        end = known.state.imported_end_offset
+        sources = [self._source_of(files, files is segments[-1]) for files in segments]
+        if known.epochs:
+            check_epoch(sources[-len(_from(segments, end)) :], end, known.epochs[-1].epoch)
+        if known.newest is not None:
+            below = [
+                source
+                for source, files in zip(sources, segments, strict=True)
+                if files.base_offset < end
+            ]
+            cleaned = known.state.cleaner_offset
+            check_last(below, end, self._files, self._directory, known.newest, cleaned)
+
     def _producers_at(self, end: int) -> tuple[ProducerState, ...]:
-        """Return the producers at the log's end. Like a broker, skip damaged snapshots."""
+        """Return the producers at the log's end."""
+        for offset, snapshot in self._snapshots(end):
+            return self._sequences.ended(snapshot, offset)
+        return self._sequences.ended((), NO_OFFSET)
+
+    def _drop_ended(
+        self, transactions: Transactions, known: Known, end: int
+    ) -> list[OpenTransaction]:
+        """Take out and return known transactions that the newest snapshot up to `end` has not open.
+
+        The import before has read the log up to its end, so only a snapshot above that counts.
+        """
+        for offset, snapshot in self._snapshots(end):
+            if offset <= known.state.imported_end_offset:
+                break
+            return transactions.drop_ended(known.transactions, _open_in(snapshot))
+        return []
+
+    def _snapshots(self, end: int) -> Iterator[tuple[int, list[SnapshotState]]]:
+        """Yield the snapshots up to `end`, newest first. Like a broker, skip damaged ones."""
         for offset in reversed(self._source.snapshots()):
             if offset <= end:
                 try:
-                    snapshot = read_snapshot(self._source.read(_snapshot_name(offset)))
+                    yield offset, read_snapshot(self._source.read(_snapshot_name(offset)))
                 except CorruptionError:
                     continue
-                return self._sequences.ended(snapshot, offset)
-        return self._sequences.ended((), NO_OFFSET)
 
     def _open_at(self, base_offset: int) -> tuple[OpenTransaction, ...] | None:
         """Return the transactions that are open where a segment begins; None without a snapshot."""
@@ -166,11 +215,7 @@ class PartitionImport:
             states = read_snapshot(data)
         except CorruptionError as error:
             raise CorruptionError(f"{self._source.path}/{name}: {error}") from None
-        return tuple(
-            OpenTransaction(state.producer_id, state.current_txn_first_offset)
-            for state in states
-            if state.current_txn_first_offset >= 0
-        )
+        return tuple(OpenTransaction(*one) for one in _open_in(states).items())
 
     def _state(self, known: Known, segments: Sequence[SegmentFiles], end: int) -> PartitionState:
         first = segments[0].base_offset if segments else 0
@@ -213,19 +258,19 @@ class PartitionImport:
         source = self._source_of(files, is_newest)
         if files.base_offset < end:
             source = replace(source, start=_position_of(source, files.base_offset, end))
+        unread = self._unread if files.base_offset >= end else None
+        if unread is not None and following is None:
+            transactions.resume(unread)
         if source.start == source.size:
             return None
         base = max(files.base_offset, end)
-        if self._unread is not None and base == files.base_offset:
-            if following is None:
-                transactions.resume(self._unread)
-            else:
-                epoch = self._last_epoch(files, following)
-                known = trusted(self._source, files, following, transactions, epoch)
-                if known is not None:
-                    self._has_skipped = True
-                    return self._taker.take(source, known)
-                self._resume(files, transactions)
+        if unread is not None and following is not None:
+            epoch = self._last_epoch(files, following)
+            known = trusted(self._source, files, following, transactions, epoch)
+            if known is not None:
+                self._has_skipped = True
+                return self._taker.take(source, known)
+            self._resume(files, transactions)
         found = examine(
             source,
             base,
@@ -290,6 +335,32 @@ class PartitionImport:
 
 def _snapshot_name(offset: int) -> str:
     return f"{offset:020d}{SNAPSHOT_SUFFIX}"
+
+
+def _open_in(snapshot: Sequence[SnapshotState]) -> Mapping[int, int]:
+    """Return the first offset of each producer's open transaction."""
+    return {
+        one.producer_id: one.current_txn_first_offset
+        for one in snapshot
+        if one.current_txn_first_offset >= 0
+    }
+
+
+def _lost_end(one: OpenTransaction) -> str:
+    return (
+        f"the broker has deleted the end of the transaction of producer {one.producer_id} at "
+        f"offset {one.first_offset}: its records count as committed"
+    )
+
+
+def _lost_tombstones(known: Known) -> list[str]:
+    """Tell if the broker's cleaner has read what this import takes: tombstones may be gone."""
+    end = known.state.imported_end_offset
+    if known.state == PartitionState() or known.cleaner_offset <= end:
+        return []
+    cleaned = f"the broker has cleaned the log up to offset {known.cleaner_offset}"
+    before = f"up to {end} was imported before"
+    return [f"{cleaned}, and {before}: keys that were deleted since may still be here"]
 
 
 def _from(segments: Sequence[SegmentFiles], end: int) -> Sequence[SegmentFiles]:

@@ -10,16 +10,20 @@ transaction does not come back, the transaction is aborted after its timeout, as
 At the broker, a producer's transaction may hang: it is open in a partition, but the state of the
 transactional id does not name the partition. Such a transaction is aborted before the id is taken
 over. Otherwise the producer's next transaction in this partition would include its records.
+
+A partition here may be older than the broker's: then the broker may have ended a transaction that
+is open here. So the id of a transaction stays at the broker unless the log of each of its
+partitions ends where the import of this partition ended.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.interop.broker_dir import PartitionDir
-from sparklog.interop.broker_dirs import BrokerDirs
+from sparklog.interop.broker_dirs import BrokerDirs, end_of
 from sparklog.interop.consumer_offsets import GroupOffset, pending_offsets
 from sparklog.interop.transaction_state import (
     NO_PRODUCER,
@@ -31,7 +35,7 @@ from sparklog.interop.transaction_state import (
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import PRODUCER_IDS_END
 from sparklog.metadata.edit import Done, Edit
-from sparklog.metadata.image import Image
+from sparklog.metadata.image import Image, PartitionLog
 from sparklog.metadata.transaction_plans import Ending, Producer, to_abort_in
 from sparklog.metadata.transactions import (
     EPOCH_MAX,
@@ -45,6 +49,7 @@ from sparklog.model import TopicPartition
 from sparklog.transactions.end_group import Ends
 
 TAKE_OVER: Final = "TAKE OVER TRANSACTIONAL IDS"
+KEPT: Final = "it is here already, and stays as it is"
 
 _RESTING: Final = {
     BrokerStatus.EMPTY: TransactionStatus.EMPTY,
@@ -53,6 +58,9 @@ _RESTING: Final = {
     BrokerStatus.COMPLETE_ABORT: TransactionStatus.ABORTED,
 }
 """The status here for a broker's status. Transactions with another status are ended here."""
+
+Logs = Mapping[TopicPartition, PartitionLog]
+"""The partitions here."""
 
 
 class TakenId(NamedTuple):
@@ -71,13 +79,19 @@ class TakenId(NamedTuple):
         """Return the outcome as a JSON object."""
         return {**self._asdict(), "aborted": list(self.aborted)}
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the id is not here: its problem is not that it was here before."""
+        return self.problem not in (None, KEPT)
+
 
 def take_over(catalog: Catalog, log_dirs: Sequence[str]) -> list[TakenId]:
     """Take over the transactional ids of stopped brokers, after an import of their topics.
 
-    Partitions of topics that do not exist here are left out. Returns the outcome for each id, by
-    name. Raises LogDirError (also if a broker is running on a directory), CorruptRecordError, and
-    the errors of a commit.
+    Partitions of topics that do not exist here are left out. An id is refused if a partition of its
+    transaction is older here than in `log_dirs`, or is not in them. Returns the outcome for each
+    id, by name. Raises LogDirError (also if a broker is running on a directory),
+    CorruptRecordError, and the errors of a commit.
     """
     broker = BrokerDirs(log_dirs)
     with broker.stopped():
@@ -86,7 +100,8 @@ def take_over(catalog: Catalog, log_dirs: Sequence[str]) -> list[TakenId]:
         offsets = pending_offsets(_of(found, OFFSETS_TOPIC))
         if offsets:
             offsets_topic(catalog, catalog.clock, NUM_PARTITIONS)
-        return _taken_over(catalog, ids, offsets)
+        sources = {one.topic_partition: one for one in found if one.problem is None}
+        return _taken_over(catalog, ids, offsets, sources)
 
 
 def _of(partitions: Sequence[PartitionDir], topic: str) -> list[PartitionDir]:
@@ -97,45 +112,95 @@ def _taken_over(
     catalog: Catalog,
     ids: Sequence[BrokerTransaction],
     offsets: Mapping[int, Sequence[GroupOffset]],
+    sources: Mapping[TopicPartition, PartitionDir],
 ) -> list[TakenId]:
-    before = catalog.image()
-    problems = {one.transactional_id: _problem(before, one) for one in ids}
+    topics = catalog.topics().values() if ids else ()
+    before = catalog.image(*topics)
+    logs = {
+        TopicPartition(topic.name, number): before.topics[topic.topic_id].partition(number)
+        for topic in topics
+        for number in range(topic.num_partitions)
+    }
+    opened = _opened_by(logs)
+    places = {one.producer_id: opened.get(one.producer_id, ()) for one in ids}
+    is_current = cache(partial(_is_current, logs=logs, sources=sources))
+    problems = {
+        one.transactional_id: _problem(before, one)
+        or _outdated([*places[one.producer_id], *_held(one)], logs, is_current)
+        for one in ids
+    }
     taken = [one for one in ids if problems[one.transactional_id] is None]
-    aborted = _without_hanging(catalog, taken)
+    aborted = {
+        one.producer_id: _without_hanging(catalog, one, before, places[one.producer_id])
+        for one in taken
+    }
     if taken:
-        catalog.log.commit(partial(_resting, ids=ids, offsets=offsets))
-    for one in ids:
+        next_id = max(map(_next_id, ids))
+        catalog.log.commit(partial(_resting, ids=taken, offsets=offsets, next_id=next_id))
+    for one in taken:
         if one.status not in _RESTING:
             Ends(catalog).end(partial(_prepared, one=one, offsets=offsets.get(one.producer_id, ())))
-    after = catalog.image().transactional_ids.by_id
+    image = catalog.image()
+    after = image.transactional_ids.by_id
     return [
-        TakenId(name, after[name].producer_id, str(after[name].status), aborted(one), problem)
+        TakenId(
+            name,
+            after[name].producer_id,
+            str(after[name].status),
+            aborted.get(one.producer_id, ()),
+            problem,
+        )
         if name in after
-        else TakenId(name, one.producer_id, one.status.name, problem=problem)
+        else TakenId(
+            name, one.producer_id, one.status.name, problem=problem or _problem(image, one)
+        )
         for one in ids
         for name, problem in [(one.transactional_id, problems[one.transactional_id])]
     ]
 
 
+def _opened_by(logs: Logs) -> Mapping[int, Sequence[TopicPartition]]:
+    """Return the partitions in which each producer has an open transaction."""
+    found: dict[int, list[TopicPartition]] = {}
+    for place, log in logs.items():
+        for producer_id, _ in log.transactions:
+            found.setdefault(producer_id, []).append(place)
+    return found
+
+
+def _is_current(
+    place: TopicPartition, logs: Logs, sources: Mapping[TopicPartition, PartitionDir]
+) -> bool:
+    """Whether the broker's log of a partition ends where the last import of it ended."""
+    source = sources.get(place)
+    return source is not None and end_of(source)[1] == logs[place].imported_end_offset
+
+
+def _outdated(
+    places: Iterable[TopicPartition], logs: Logs, is_current: Callable[[TopicPartition], bool]
+) -> str | None:
+    """Return the problem of a transaction in partitions that are older here; None without one."""
+    for place in places:
+        if place.topic != OFFSETS_TOPIC and place in logs and not is_current(place):
+            return f"{place} is not here up to the end of the broker's log: import it again, too"
+    return None
+
+
 def _without_hanging(
-    catalog: Catalog, ids: Sequence[BrokerTransaction]
-) -> Callable[[BrokerTransaction], tuple[str, ...]]:
-    """Abort hanging transactions; return a function: an id to the partitions of those aborted."""
-    found: dict[int, list[str]] = {}
-    held = {one.producer_id: _held(one) for one in ids}
-    topics = catalog.topics().values() if held else ()
-    image = catalog.image(*topics)
-    for topic in topics:
-        for number, log in sorted(image.topics[topic.topic_id].partitions.items()):
-            for producer_id, _ in log.transactions:
-                place = TopicPartition(topic.name, number)
-                if place not in held.get(producer_id, (place,)):
-                    state = log.producers.get(producer_id)
-                    producer = Producer(producer_id, state.epoch if state else 0)
-                    where = TransactionPartition(topic.topic_id, number)
-                    Ends(catalog).end(partial(to_abort_in, place=where, producer=producer))
-                    found.setdefault(producer_id, []).append(str(place))
-    return lambda one: tuple(found.get(one.producer_id, ()))
+    catalog: Catalog, one: BrokerTransaction, image: Image, places: Iterable[TopicPartition]
+) -> tuple[str, ...]:
+    """Abort a producer's hanging transactions; return their partitions.
+
+    `places` are the partitions in which it has an open one.
+    """
+    hanging = [place for place in places if place not in _held(one)]
+    for topic, number in hanging:
+        where = TransactionPartition(image.names[topic].topic_id, number)
+        log = image.topics[where.topic_id].partition(number)
+        state = log.producers.get(one.producer_id)
+        producer = Producer(one.producer_id, state.epoch if state else 0)
+        Ends(catalog).end(partial(to_abort_in, place=where, producer=producer))
+    return tuple(map(str, hanging))
 
 
 def _held(one: BrokerTransaction) -> Collection[TopicPartition]:
@@ -147,7 +212,7 @@ def _held(one: BrokerTransaction) -> Collection[TopicPartition]:
 def _problem(image: Image, one: BrokerTransaction) -> str | None:
     """Return why an id cannot be taken over; None if it can."""
     if one.transactional_id in image.transactional_ids.by_id:
-        return "it is here already, and stays as it is"
+        return KEPT
     for producer_id in (one.producer_id, one.next_producer_id):
         other = image.transactional_ids.of_producer(producer_id)
         if other is not None:
@@ -156,7 +221,10 @@ def _problem(image: Image, one: BrokerTransaction) -> str | None:
 
 
 def _resting(
-    image: Image, ids: Sequence[BrokerTransaction], offsets: Mapping[int, Sequence[GroupOffset]]
+    image: Image,
+    ids: Sequence[BrokerTransaction],
+    offsets: Mapping[int, Sequence[GroupOffset]],
+    next_id: int,
 ) -> Edit | Done:
     """Return the edit that takes over all ids without a prepared end."""
     taken = {
@@ -170,7 +238,7 @@ def _resting(
         operation=TAKE_OVER,
         parameters={"transactionalIds": ", ".join(taken)},
         transactional_ids=taken,
-        next_producer_id=max(map(_next_id, ids)),
+        next_producer_id=next_id,
     )
 
 

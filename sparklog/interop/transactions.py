@@ -5,10 +5,14 @@
 
 An aborted transaction reaches from its first batch to its marker. A transaction without a marker is
 open; its producer and its first offset are kept, and a later import continues with them.
+
+The broker may have deleted or cleaned away the marker before the later import. The broker's
+producer snapshots tell which transactions are open. One that is not has ended, and nobody can tell
+how. Its records count as committed, as all records do of which a broker knows no abort.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -65,6 +69,25 @@ class Transactions:
         first = self.open.pop(producer)
         if kind == ABORT:
             self.aborted.append(Span(producer, first, offset))
+
+    def drop_ended(
+        self, known: Iterable[OpenTransaction], open_there: Mapping[int, int]
+    ) -> list[OpenTransaction]:
+        """Take out those of `known` that are open here, and that the broker has ended; return them.
+
+        `open_there` are the broker's open transactions, producer id to first offset. A first offset
+        there may be below the one here: the log may begin within a transaction.
+        """
+        ended = []
+        for one in known:
+            first = open_there.get(one.producer_id)
+            is_open = self.open.get(one.producer_id) == one.first_offset
+            if is_open and (first is None or first > one.first_offset):
+                ended.append(one)
+                del self.open[one.producer_id]
+                if first is not None:
+                    self.open[one.producer_id] = first
+        return ended
 
     def resume(self, open_at: Iterable[OpenTransaction]) -> None:
         """Go on after segments that were not read; `open_at` are the open transactions there."""

@@ -19,6 +19,8 @@ from sparklog.record.batches import Buffer, byte_view
 
 GZIP_WINDOW: Final = 16 + 15
 """zlib's number for a gzip header and the largest window."""
+_GZIP_STEP: Final = 512
+"""The first input bytes of a member behind the first. A step copies what it has of later ones."""
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER: Final = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 
@@ -70,22 +72,24 @@ def _plain(data: memoryview, max_bytes: int) -> bytes:
 
 def _gunzip(data: memoryview, max_bytes: int) -> bytes:
     pieces: list[bytes] = []
-    left = max_bytes
-    rest: bytes | memoryview = data
+    left, at = max_bytes, 0
+    step = len(data)  # nearly all streams have one member
     while True:
         member = zlib.decompressobj(GZIP_WINDOW)
-        try:
-            piece = member.decompress(rest, left + 1)
-        except zlib.error as error:
-            raise _damaged(Codec.GZIP, error) from None
-        left -= len(piece)
-        _check_size(max_bytes - left, max_bytes)
-        if not member.eof:
-            raise _damaged(Codec.GZIP, "it ends too early")
-        pieces.append(piece)
-        rest = member.unused_data
+        while not member.eof:
+            try:
+                piece = member.decompress(data[at : at + step], left + 1)
+            except zlib.error as error:
+                raise _damaged(Codec.GZIP, error) from None
+            left -= len(piece)
+            _check_size(max_bytes - left, max_bytes)
+            pieces.append(piece)
+            at, step = min(at + step, len(data)), 2 * step
+            if at == len(data) and not member.eof:
+                raise _damaged(Codec.GZIP, "it ends too early")
+        at, step = at - len(member.unused_data), _GZIP_STEP
         # Bytes that begin no further member are padding, as in Java's GZIPInputStream.
-        if not rest.startswith(b"\x1f\x8b"):
+        if bytes(data[at : at + 2]) != b"\x1f\x8b":
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 

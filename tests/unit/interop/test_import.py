@@ -219,6 +219,22 @@ class TestAgain:
         assert report.segments == 2
         assert interop.offsets() == [0, 1, 2, 3, 4, 5]
 
+    @pytest.mark.parametrize(("cleaned", "is_told"), [(2, False), (3, True)])
+    def test_tombstones_that_the_broker_may_have_removed_are_told(
+        self, cleaned: int, is_told: bool, interop: Interop
+    ) -> None:
+        (interop.broker / "cleaner-offset-checkpoint").write_text(f"0\n1\nt 0 {cleaned}\n")
+        write_segment(interop.partition(), 0, batch(0))
+        (first,) = interop.run()
+        write_segment(interop.partition(), 2, batch(2))
+        (second,) = interop.run()
+
+        told = (
+            "t-0: the broker has cleaned the log up to offset 3, and up to 2 was imported before: "
+            "keys that were deleted since may still be here"
+        )
+        assert (first.warning, second.warning) == (None, told if is_told else None)
+
     def test_nothing_new_is_nothing(self, interop: Interop) -> None:
         write_segment(interop.partition(), 0, batch(0))
         interop.run()

@@ -1,9 +1,12 @@
 """Imports of leader epochs and of transactions."""
 
+from pathlib import Path
+
 import pytest
 
 from sparklog.interop.epochs import Epochs, epochs_from
-from sparklog.interop.import_log import ImportOptions
+from sparklog.interop.import_log import ImportOptions, PartitionReport
+from sparklog.interop.producer_snapshot import ProducerState, encode_snapshot
 from sparklog.interop.transactions import spans_of
 from sparklog.metadata.edit import EpochStart
 from sparklog.model import READ_COMMITTED
@@ -11,6 +14,8 @@ from tests.broker_files import (
     TRANSACTIONAL,
     batch,
     marker,
+    write_epochs,
+    write_indexes,
     write_segment,
 )
 from tests.logs import append
@@ -151,3 +156,104 @@ class TestTransactions:
         write_segment(interop.partition(), 0, bytes(empty))
 
         assert "a control batch without a record" in interop.problem(TRUST)
+
+
+def data(offset: int) -> bytes:
+    """A batch in a transaction of producer 7."""
+    return batch(offset, producer=7, attributes=TRANSACTIONAL)
+
+
+def write_snapshot(folder: Path, offset: int, first: int = -1) -> None:
+    """Producer 7, with a transaction open from offset `first` on; -1: none."""
+    one = ProducerState(7, 0, -1, -1, 0, -1, -1, first)
+    (folder / f"{offset:020d}.snapshot").write_bytes(encode_snapshot([one]))
+
+
+class TestLostEnd:
+    """The broker has deleted the end of a transaction, and its snapshots tell that it is over."""
+
+    NOTE = (
+        "t-0: the broker has deleted the end of the transaction of producer 7 at offset 2: its "
+        "records count as committed"
+    )
+
+    @pytest.fixture
+    def folder(self, interop: Interop) -> Path:
+        """The first import has an open transaction, and the broker deletes the segment then."""
+        folder = interop.partition()
+        log = write_segment(folder, 0, batch(0), data(2))
+        interop.run()
+        log.unlink()
+        return folder
+
+    def again(self, interop: Interop, options: ImportOptions | None = None) -> PartitionReport:
+        (report,) = interop.run(options)
+        assert report.problem is None
+        return report
+
+    @pytest.mark.parametrize("at", [7, 11])
+    def test_is_told_and_readers_go_on(self, at: int, interop: Interop, folder: Path) -> None:
+        write_segment(folder, 7, batch(7, 4))
+        write_snapshot(folder, at)
+
+        assert self.again(interop).warning == self.NOTE
+        assert interop.log().transactions == ()
+        assert interop.offsets("t", READ_COMMITTED) == [0, 1, 2, 3, 7, 8, 9, 10]
+
+    def test_does_not_touch_the_next_transaction(self, interop: Interop, folder: Path) -> None:
+        write_segment(folder, 7, data(7), marker(9, 7, 0))
+        write_snapshot(folder, 7)
+
+        assert self.again(interop).warning == self.NOTE
+        assert interop.offsets("t", READ_COMMITTED) == [0, 1, 2, 3]
+
+    @pytest.mark.parametrize("at", [7, 9])
+    def test_leaves_the_next_transaction_open(
+        self, at: int, interop: Interop, folder: Path
+    ) -> None:
+        write_segment(folder, 7, data(7))
+        write_snapshot(folder, at, first=6)
+
+        assert self.again(interop).warning == self.NOTE
+        assert interop.log().transactions == ((7, 6),)
+
+    @pytest.mark.parametrize("first", [1, 2])
+    def test_is_none_while_the_broker_has_it_open(
+        self, first: int, interop: Interop, folder: Path
+    ) -> None:
+        write_segment(folder, 7, batch(7))
+        write_snapshot(folder, 9, first=first)
+
+        assert self.again(interop).warning is None
+        assert interop.log().transactions == ((7, 2),)
+
+    def test_is_unknown_without_a_new_snapshot(self, interop: Interop, folder: Path) -> None:
+        write_segment(folder, 7, batch(7))
+        write_snapshot(folder, 4)
+
+        assert self.again(interop).warning is None
+        assert interop.log().transactions == ((7, 2),)
+
+    def test_is_none_where_the_marker_was_read(self, interop: Interop, folder: Path) -> None:
+        write_segment(folder, 7, marker(7, 7, 0), batch(8))
+        write_snapshot(folder, 7, first=2)
+        write_snapshot(folder, 10)
+
+        assert self.again(interop).warning is None
+        assert interop.offsets("t", READ_COMMITTED) == [0, 1, 8, 9]
+
+    def test_is_none_where_the_marker_was_not_read(self, interop: Interop, folder: Path) -> None:
+        write_epochs(folder)
+        write_indexes(write_segment(folder, 4, marker(4, 7, 1), batch(5)))
+        write_segment(folder, 7)
+        write_snapshot(folder, 7)
+
+        assert self.again(interop, TRUST).warning is None
+        assert interop.log().transactions == ()
+
+    def test_may_come_after_a_batch_that_was_cut(self, interop: Interop, folder: Path) -> None:
+        write_segment(folder, 7, batch(7), batch(9)[:-1])
+        write_snapshot(folder, 7)
+
+        told = f"t-0: {len(batch(9)) - 1} bytes of a batch that was cut are left out; the broker"
+        assert str(self.again(interop).warning).startswith(told)

@@ -165,7 +165,7 @@ class TestCompaction:
         configure(imported, "mixed", {"cleanup.policy": "compact"})
         outcome_of(compact, imported.log_dir, force=True, reindex=False)
         folder = imported.partition("mixed-0")
-        write_segment(folder, END, marker(END, 9, 1), batch(END + 1))
+        write_segment(folder, END, marker(END, 9, 1, epoch=6), batch(END + 1, epoch=6))
         imported.run()
 
         assert imported.offsets("mixed", READ_COMMITTED)[-16:] == [*range(26, 40), 41, 42]

@@ -311,6 +311,13 @@ class TestIds:
         problem = "producer id 7 belongs to 'id' here"
         assert found == [TakenId("late", 7, "PREPARE_COMMIT", problem=problem)]
 
+    def test_of_one_producer_are_taken_once(self, broker: Interop) -> None:
+        write(broker, state("a", BrokerStatus.EMPTY), state("b", PREPARE_COMMIT))
+        broker.run()
+        found = take_over(broker.catalog, [str(broker.broker)])
+
+        assert [one.problem for one in found] == [None, "producer id 7 belongs to 'a' here"]
+
     def test_that_the_broker_forgot_are_not_taken(self, broker: Interop) -> None:
         unknown = Record(b"\0\7", b"")
         write(broker, state("id", ONGOING), unknown, Record(key("id"), None))

@@ -1,5 +1,8 @@
+import gzip
 import zlib
 from collections.abc import Callable
+from random import Random
+from typing import Any
 
 import lz4.frame
 import pyarrow as pa
@@ -26,6 +29,23 @@ def lz4_frame(flags: str, block: str, rest: bytes) -> bytes:
 def snappy_block(data: bytes) -> bytes:
     block: bytes = pa.Codec("snappy").compress(data, asbytes=True)
     return block
+
+
+class Fed:
+    """A gzip decompressor; `total` is the number of bytes that all of them were given."""
+
+    total = 0
+    new = staticmethod(zlib.decompressobj)
+
+    def __init__(self, window: int) -> None:
+        self._member = Fed.new(window)
+
+    def decompress(self, data: memoryview, max_length: int) -> bytes:
+        Fed.total += len(data)
+        return self._member.decompress(data, max_length)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._member, name)
 
 
 class TestKafkasStreams:
@@ -119,6 +139,24 @@ class TestGzip:
         stream = compress(Codec.GZIP, TEXT)
 
         assert decompress(Codec.GZIP, stream + bytes(100), MAX) == TEXT
+
+    def test_members_may_have_any_size(self) -> None:
+        texts = [Random(size).randbytes(size) for size in (0, 1, 511, 5000, 0, 100_000, 3)]
+        stream, plain = b"".join(map(gzip.compress, texts)), b"".join(texts)
+
+        assert decompress(Codec.GZIP, stream, len(plain)) == plain
+        with pytest.raises(CorruptRecordError, match="decompressed size above"):
+            decompress(Codec.GZIP, stream, len(plain) - 1)
+        with pytest.raises(CorruptRecordError, match="ends too early"):
+            decompress(Codec.GZIP, stream[:-1], len(plain))
+
+    def test_each_of_many_members_is_given_few_bytes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sparklog.record.decompression.zlib.decompressobj", Fed)
+        stream = gzip.compress(b"") * 2000
+        Fed.total = 0
+
+        assert decompress(Codec.GZIP, stream, MAX) == b""
+        assert Fed.total < len(stream) + 2000 * 512
 
     def test_a_header_with_a_name_is_read(self) -> None:
         plain = zlib.compressobj(wbits=31)

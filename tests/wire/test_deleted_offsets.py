@@ -70,11 +70,11 @@ def test_a_group_with_members_keeps_its_offsets(
 def test_trouble_is_told_and_the_deletion_may_be_tried_again(
     running: RunningGateway, client: Client, producer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: Any) -> None:
+    async def fails(*_: Any) -> None:
         raise StorageError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(running.server.gateway.transactions, "drop_offsets", fails)
+        patch.setattr(running.server.gateway, "transact", fails)
         assert deleted(client) == ErrorCode.coordinator_not_available
         assert delete_offset(client, "g", "t", 0) == [ErrorCode.coordinator_not_available]
     assert deleted(client) == ErrorCode.none

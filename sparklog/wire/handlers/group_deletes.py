@@ -98,10 +98,11 @@ async def _dropped(call: Call, request: Request, group_id: str, places: Places) 
     The coordinator then gets the request again: a transaction may have ended after the first time.
     """
     transactions = call.gateway.transactions
-    code = await taken(
+    problem: ErrorCode | None = await taken(
         call, lambda: transactions.drop_offsets(group_id, places), is_fenced_known=True
     )
-    if code is None:
-        again = await answer_of(call, request, group_id)
-        code = again if isinstance(again, int) else again.error_code
-    return ErrorCode.NONE if code in _DELETED else int(code)
+    if problem is not None:
+        return problem
+    again = await answer_of(call, request, group_id)
+    code: int = again if isinstance(again, int) else again.error_code
+    return ErrorCode.NONE if code in _DELETED else code

@@ -138,11 +138,12 @@ def commit(files: Files, topic: TopicDescription, clock: Clock, change: Change) 
         dropped = sum(one.rows or 0 for one in change.dropped)
         rows = 0 if change.is_rebuild else known.rows + added - dropped
         erasures = known.erasures + (change.operation == ERASED)
+        stays_unsound = bool(before.foreign) and not change.is_rebuild
         after = Marks(
             _partitions(change, known),
             _logs(change, known),
             rows,
-            known.version if before.foreign else before.version + 1,
+            known.version if stays_unsound else before.version + 1,
             erasures,
             _erasing(change, known),
             max(known.horizon_ms, change.horizon_ms),

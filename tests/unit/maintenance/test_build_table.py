@@ -290,6 +290,15 @@ class TestForeignChanges:
         assert len(table_of(log_dir)) == 5
         assert problems(build(log_dir)) == []
 
+    def test_are_forgotten_by_a_rebuild_with_a_checkpoint(self, log_dir: str) -> None:
+        delta(log_dir).delete("offset = 0")
+        context, topic = context_and_topic(log_dir)
+        while snapshot_of(log_dir).version < CHECKPOINT_INTERVAL - 1:
+            commit(context.files, topic, context.clock, Change(operation=VACUUMED))
+
+        assert problems(build(log_dir, rebuild=True)) == []
+        assert len(table_of(log_dir)) == 5
+
     def test_a_rebuild_shows_its_plan(self, log_dir: str) -> None:
         reports = build(log_dir, rebuild=True, dry_run=True)
 

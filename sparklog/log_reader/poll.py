@@ -52,7 +52,7 @@ class Poll:
                         break
                     # A watch wakes nobody twice: a fetch that comes later takes what it has seen.
                     known = self._known.get(topic, reader)
-                    if known is reader:
+                    if known.image.version <= reader.image.version:
                         await self._change(topic)
                         known = await self._readers.reader(topic)
                     reader = known

@@ -47,7 +47,15 @@ class RefusedStream(DataSourceStreamReader):
         start: dict[str, Any],  # noqa: ARG002 - Spark's
         limit: ReadLimit,  # noqa: ARG002 - Spark's
     ) -> dict[str, Any]:
-        """Raise the error: a stream with a checkpoint begins with this step."""
+        """Raise the error: a stream with a checkpoint begins with this step, or with the next."""
+        raise self._error
+
+    def partitions(
+        self,
+        start: dict[str, Any],  # noqa: ARG002 - Spark's
+        end: dict[str, Any],  # noqa: ARG002 - Spark's
+    ) -> list[InputPartition]:
+        """Raise the error."""
         raise self._error
 
     def read(self, partition: InputPartition) -> Iterator[Any]:  # noqa: ARG002 - Spark's

@@ -143,16 +143,12 @@ class DeltaLog:
     def _checked(self, version: int, actions: Sequence[Action]) -> Snapshot:
         """Return a checkpoint's table, with the foreign changes since it was last sound.
 
-        An entry that is gone may have been one.
+        Entries that another engine has deleted tell nothing.
         """
         found = Snapshot().apply(version, actions)
         foreign: list[str] = []
         for number in range(found.marks(self._topic_id).version + 1, version + 1):
-            entry = self._entry(number)
-            if entry is None:
-                foreign.append(f"version {number} of the table has no entry any more")
-            else:
-                foreign += foreign_changes(number, entry)
+            foreign += foreign_changes(number, self._entry(number) or ())
         return replace(found, foreign=foreign)
 
     def _followed(self, snapshot: Snapshot, version: int | None = None) -> Snapshot:
@@ -229,10 +225,13 @@ class DeltaLog:
         self._files.sync_directory(self._directory)
         hint = {"version": after.version, "size": len(after.files) + len(after.transactions) + 2}
         self._files.overwrite(f"{self._directory}/{_HINT}", json.dumps(hint).encode())
-        self._clean(now_ms - ENTRIES_KEPT_MS)
+        self._clean(now_ms - ENTRIES_KEPT_MS, after.marks(self._topic_id).version)
 
-    def _clean(self, before_ms: int) -> None:
-        """Delete entries and checkpoints below the newest checkpoint that is older than a time."""
+    def _clean(self, before_ms: int, sound: int) -> None:
+        """Delete entries and checkpoints below the newest checkpoint that is older than a time.
+
+        Entries above the version `sound` stay: they tell of foreign changes.
+        """
         names = {
             one.path.rpartition("/")[2]: one.modified_ms
             for one in self._files.list(self._directory)
@@ -245,7 +244,7 @@ class DeltaLog:
         doomed = [
             f"{self._directory}/{name}"
             for name in names
-            if name[:20].isdecimal() and _version(name) < max(old, default=0)
+            if name[:20].isdecimal() and _version(name) < min(max(old, default=0), sound + 1)
         ]
         self._files.delete_many(doomed)
 

@@ -4,8 +4,8 @@ A deletion takes the topic out of the open transactions, so their ends write no 
 (`metadata.topic_plans`). Their records are still in the log. The entry that brings back the topic
 aborts them, with markers, as the topic cannot tell any more how the transactions ended. One that is
 still open is aborted in all its partitions, and its producer is fenced: else its commit would leave
-out the records of this topic. A transaction of an imported log never had an id here: it stays open,
-as it was before the deletion.
+out the records of this topic. A later transaction of the producer is left alone. A transaction of
+an imported log never had an id here: it stays open, as it was before the deletion.
 """
 
 from collections.abc import Collection
@@ -116,11 +116,12 @@ def _with_orphans(image: Image, back: Edit) -> tuple[Image, list[Ending]]:
     ids, found = image.transactional_ids, list[Ending]()
     left: dict[str, list[TransactionPartition]] = {}
     for topic_id in back.topics:
+        deleted_ms = image.topics[topic_id].description.deleted_ms or 0
         for log in after.topics[topic_id].partitions.values():
             place = TransactionPartition(topic_id, log.partition)
             for producer_id, _ in log.transactions:
                 known = ids.of_producer(producer_id)
-                if known is not None and known.is_open:
+                if known is not None and known.is_open and known.started_ms <= deleted_ms:
                     left.setdefault(known.transactional_id, []).append(place)
                 elif known is not None or _was_from_here(image, producer_id):
                     found.append(_orphan(log, place, producer_id))

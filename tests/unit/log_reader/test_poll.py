@@ -94,6 +94,22 @@ class TestPoll:
 
         assert asyncio.run(main()).partition(0).log_end_offset == 1
 
+    def test_never_goes_back(self, readers: Readers) -> None:
+        async def main() -> TopicReader:
+            old = await readers.reader("t")
+            append(readers.log_dir, 0, "a")
+            new = await readers.reader("t")
+            readers.reader = AsyncMock(return_value=old)  # type: ignore[method-assign] # a late look
+            poll = Poll(readers, 60)
+            other = asyncio.create_task(poll.wait_for_more(old, 0, 5, 60))
+            await asyncio.sleep(0.01)
+            found = await poll.wait_for_more(new, 0, 1, 0.01)
+            poll.close()
+            await other
+            return found
+
+        assert asyncio.run(main()).partition(0).log_end_offset == 1
+
     def test_keeps_nothing_of_a_topic_that_nobody_waits_for(self, readers: Readers) -> None:
         async def main() -> Poll:
             poll = Poll(readers, 0.001)

@@ -16,6 +16,7 @@ from sparklog.spark.datasource import SparklogDataSource
     [
         lambda reader: reader.initialOffset(),
         lambda reader: reader.latestOffset({}, ReadAllAvailable()),
+        lambda reader: reader.partitions({}, {}),
         lambda reader: reader.read(InputPartition(0)),
     ],
 )

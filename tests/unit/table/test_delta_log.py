@@ -46,12 +46,15 @@ class World:
         self.files = MemoryFiles(clock=self.clock)
         self.log = DeltaLog(self.files, DIRECTORY, TOPIC_ID, self.clock)
 
-    def commit(self, *actions: dict[str, Any], operation: str = "WRITE") -> Snapshot:
-        """Commit, and say so in the marks."""
+    def commit(
+        self, *actions: dict[str, Any], operation: str = "WRITE", marked: int | None = None
+    ) -> Snapshot:
+        """Commit, and say so in the marks, or that `marked` was the last sound version."""
 
         def plan(before: Snapshot) -> TableCommit:
             known = before.marks(TOPIC_ID)
-            after = Marks({0: Mark(0, before.version + 1)}, {}, known.rows, before.version + 1)
+            version = before.version + 1 if marked is None else marked
+            after = Marks({0: Mark(0, before.version + 1)}, {}, known.rows, version)
             told = transactions_of(known, after, TOPIC_ID)
             txns = [{"txn": {"appId": name, "version": one}} for name, one in told.items()]
             made = FIRST if not before.exists else []
@@ -182,6 +185,14 @@ class TestCheckpoints:
         assert min(many.names()) == kept
         assert many.log.snapshot().version == 2 * CHECKPOINT_INTERVAL
 
+    def test_entries_since_a_foreign_change_stay(self, world: World) -> None:
+        world.commit(add("a"))
+        world.put(1, add("b"))
+        for version in range(2, 3 * CHECKPOINT_INTERVAL):
+            world.clock.advance(ENTRIES_KEPT_MS)
+            world.commit(marked=0)
+            assert (world.log.snapshot().version, len(world.log.snapshot().foreign)) == (version, 1)
+
     def test_of_another_writer_hide_no_foreign_change(self, world: World) -> None:
         world.commit(add("a"))
         world.put(1, add("b"))
@@ -190,8 +201,6 @@ class TestCheckpoints:
         world.files.overwrite(f"{LOG}/_last_checkpoint", b'{"version": 1}')
 
         assert len(world.log.snapshot().foreign) == 1
-        world.files.delete(f"{LOG}/{1:020d}.json")
-        assert world.log.snapshot().foreign == ["version 1 of the table has no entry any more"]
 
     @pytest.mark.parametrize("hint", [b"{", b"[]", b'{"parts": 3, "version": 1}', b"{}"])
     def test_a_hint_that_says_nothing_is_passed_over(self, world: World, hint: bytes) -> None:

@@ -105,6 +105,21 @@ def test_one_that_is_still_open_is_aborted_as_a_whole(
     assert (instance.values("t")[0], instance.values("u")[0]) == ([], [])
 
 
+def test_a_later_transaction_of_the_producer_is_left_alone(
+    instance: Instance, admin: AdminClient, client: Client
+) -> None:
+    admin.delete_topics(["t"])
+    client.commit()
+    instance.catalog.clock.advance(1)  # type: ignore[attr-defined] # a ManualClock
+    client.add(0, topic="u")
+    client.produce("kept", topic="u")
+    admin.undelete_topic("t")
+    client.commit()
+
+    assert (instance.values("t")[0], instance.values("u")[0]) == ([], ["lost", "kept"])
+    assert ends(instance) == (2, 2)
+
+
 def test_one_that_has_come_back_to_the_topic(
     instance: Instance, admin: AdminClient, client: Client
 ) -> None:

@@ -72,6 +72,14 @@ def test_nor_one_of_a_topic_that_is_made_again(admin: AdminClient, client: Clien
     assert (committed(admin, "g"), committed(admin, "h")) == ({}, {})
 
 
+def test_another_topic_takes_none_along(admin: AdminClient, client: Client) -> None:
+    admin.create_topics([NewTopic("other", 1)])
+    held = client.instance.state()
+    admin.delete_topics(["other"])
+
+    assert client.instance.state() == held
+
+
 def test_offsets_of_later_steps_are_committed(admin: AdminClient, client: Client) -> None:
     admin.delete_consumer_groups(["g"])
     client.offsets("g", 8)

@@ -43,6 +43,7 @@ class There:
     undisturbed: View
     verified: int
     rows: list[Any]
+    warnings: list[str]
     source: dict[Place, Found]
 
 
@@ -103,12 +104,16 @@ def imported(node: Path, sparklog: CommandLine, catalog: Catalog) -> There:
         journey.go_on(broker, producers)
         source = journey.served(broker, PARTITIONS)
         broker.stop()
+        undisturbed = journey.view(catalog, PARTITIONS)
+        verified = run(verify, sparklog.log_dir, repair=False, records=True)[0]
+        second = sparklog("import", broker.data_dir, "--format", "json")
         return There(
             groups=groups,
             imported=first,
-            undisturbed=journey.view(catalog, PARTITIONS),
-            verified=run(verify, sparklog.log_dir, repair=False, records=True)[0],
-            rows=sparklog.done("import", broker.data_dir, "--format", "json").json,
+            undisturbed=undisturbed,
+            verified=verified,
+            rows=second.json,
+            warnings=second.err.splitlines(),
             source=source,
         )
 
@@ -185,6 +190,13 @@ class TestAfterImport:
         place = "profiles", 0
 
         assert journey.latest(made.again[place][0]) == journey.latest(made.there.source[place])
+
+    def test_a_second_import_warns_of_tombstones_that_the_broker_may_have_removed(
+        self, made: Journey
+    ) -> None:
+        [line] = made.there.warnings
+
+        assert "warning: profiles-0: the broker has cleaned the log up to offset 300" in line
 
     def test_an_open_transaction_ends_what_is_stable(self, made: Journey) -> None:
         log = TopicReader.open(made.catalog, "ledger").partition(1)

@@ -1,4 +1,4 @@
-"""What holds for groups of both protocols."""
+"""Groups of either protocol, classic or consumer: questions that both answer."""
 
 from sparklog.coordinator.consumer_group import ConsumerGroup
 from sparklog.coordinator.group import Group
@@ -9,14 +9,14 @@ AnyGroup = Group | ConsumerGroup
 
 
 def has_members(group: AnyGroup) -> bool:
-    """Whether a group has a member."""
+    """Return True if a group has a member."""
     if isinstance(group, ConsumerGroup):
         return bool(group.members)
     return group.state is not State.EMPTY
 
 
 def is_empty(group: AnyGroup) -> bool:
-    """Whether a group has neither a member nor a pending id."""
+    """Return True if a group has neither a member nor a pending id."""
     is_pending = isinstance(group, Group) and bool(group.members.pending)
     return not has_members(group) and not is_pending
 

@@ -49,7 +49,10 @@ def group_record(group: Group, assignments: Mapping[str, bytes] | None = None) -
 
 
 def can_sync(group: Group, request: SyncRequest, bytes_max: int) -> bool:
-    """Whether a batch holds what a SyncGroup writes: the leader's writes the group."""
+    """Return True if a SyncGroup writes no record that is larger than a batch may be.
+
+    Only the leader's request writes one: the group's.
+    """
     if request.member_id != group.members.leader:
         return True
     return fits([group_record(group, request.assignments)], bytes_max)

@@ -114,7 +114,10 @@ def _batch_at(files: Files, directory: str, entry: SegmentEntry, offset: int) ->
 
 
 def _are_same(here: BatchHeader, there: BatchHeader) -> bool:
-    """Whether two batches are the same; the checksum counts if neither was cleaned."""
+    """Return True if two batches have the same offsets, leader epoch and checksum.
+
+    The checksum is not compared if compaction has cleaned one of the two.
+    """
     is_whole = _is_whole(here) and _is_whole(there)
     return (here.base_offset, here.last_offset, here.leader_epoch) == (
         there.base_offset,

@@ -81,7 +81,7 @@ class TakenId(NamedTuple):
 
     @property
     def is_refused(self) -> bool:
-        """Whether the id is not here: its problem is not that it was here before."""
+        """Return True if the id was neither taken over nor here before."""
         return self.problem not in (None, KEPT)
 
 

@@ -14,15 +14,15 @@ orphans, which vacuum deletes.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from sparklog.errors import CorruptionError, CorruptRecordError, UsageError
+from sparklog.errors import CorruptionError, UsageError
 from sparklog.interop.broker_dir import PartitionDir, SegmentFiles
 from sparklog.interop.checkpoints import LEADER_EPOCH, read_epochs
 from sparklog.interop.epochs import Epochs
-from sparklog.interop.examine import Examined, Source, examine, walked
+from sparklog.interop.examine import Examined, Source, examine
 from sparklog.interop.index_checks import check_offset_index, check_time_index
 from sparklog.interop.producer_snapshot import SNAPSHOT_SUFFIX, read_snapshot
 from sparklog.interop.producer_snapshot import ProducerState as SnapshotState
-from sparklog.interop.same_log import check_epoch, check_last
+from sparklog.interop.same_log import check_epoch, check_last, first_new
 from sparklog.interop.sealed import trusted
 from sparklog.interop.sequences import NO_OFFSET, Sequences
 from sparklog.interop.take_files import FileTaker
@@ -165,6 +165,11 @@ class PartitionImport:
     def _check_same(self, segments: Sequence[SegmentFiles], known: Known) -> None:
         """Refuse another log than the one imported before."""
         end = known.state.imported_end_offset
+        if end and not segments:
+            raise CorruptionError(
+                f"{self._source.path}: it has no .log, and up to {end} was imported: "
+                f"this is a part of a copy"
+            )
         sources = [self._source_of(files, files is segments[-1]) for files in segments]
         if known.epochs:
             check_epoch(sources[-len(_from(segments, end)) :], end, known.epochs[-1].epoch)
@@ -257,7 +262,7 @@ class PartitionImport:
         is_newest = following is None
         source = self._source_of(files, is_newest)
         if files.base_offset < end:
-            source = replace(source, start=_position_of(source, files.base_offset, end))
+            source = replace(source, start=first_new(source, files.base_offset, end))
         unread = self._unread if files.base_offset >= end else None
         if unread is not None and following is None:
             transactions.resume(unread)
@@ -369,31 +374,3 @@ def _from(segments: Sequence[SegmentFiles], end: int) -> Sequence[SegmentFiles]:
     while first + 1 < len(segments) and segments[first + 1].base_offset <= end:
         first += 1
     return segments[first:]
-
-
-def _position_of(source: Source, base_offset: int, end: int) -> int:
-    """Return the position of the first batch from offset `end` on; the file's size without one.
-
-    Raises CorruptionError if the log is not the one that was imported up to `end`.
-    """
-    reached = base_offset
-    for _, position, batches in walked(source):
-        behind = batches.last_offset >= end
-        if behind.any():
-            slot = int(behind.argmax())
-            first = int(batches.base_offset[slot])
-            if first < end and not batches.is_wrapper[slot]:
-                raise CorruptRecordError(
-                    f"the batch of offsets {first} to {batches.last_offset[slot]} was imported in "
-                    f"part, up to {end}",
-                    file=source.path,
-                    position=position + int(batches.position[slot]),
-                )
-            return position + int(batches.position[slot])
-        reached = int(batches.next_offset[-1])
-    if source.is_newest and reached < end:
-        raise CorruptionError(
-            f"{source.path}: the log ends at {reached}, and up to {end} was imported: this is "
-            f"another log, or an older copy"
-        )
-    return source.size

@@ -8,8 +8,8 @@ compared:
     the last batch below the  if the newest segment here has its offset: both have the same offsets,
     imported end              leader epoch and checksum
 
-A batch that compaction has cleaned here is not compared. A broker's cleaning keeps offsets and
-leader epoch of a batch.
+A log that ends below the imported end is an older copy. A batch that compaction has cleaned here is
+not compared. A broker's cleaning keeps offsets and leader epoch of a batch.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from sparklog.errors import CorruptRecordError
+from sparklog.errors import CorruptionError, CorruptRecordError
 from sparklog.interop.examine import Source, walked
 from sparklog.log.lookup import batch_from
 from sparklog.log_reader.opened import ask, opened
@@ -79,6 +79,34 @@ def check_last(
             position=position,
             offset=there.base_offset,
         )
+
+
+def first_new(source: Source, base_offset: int, end: int) -> int:
+    """Return the position of the first batch from offset `end` on; the file's size without one.
+
+    Raises CorruptionError if the log is not the one that was imported up to `end`.
+    """
+    reached = base_offset
+    for _, position, batches in walked(source):
+        behind = batches.last_offset >= end
+        if behind.any():
+            slot = int(behind.argmax())
+            first = int(batches.base_offset[slot])
+            if first < end and not batches.is_wrapper[slot]:
+                raise CorruptRecordError(
+                    f"the batch of offsets {first} to {batches.last_offset[slot]} was imported in "
+                    f"part, up to {end}",
+                    file=source.path,
+                    position=position + int(batches.position[slot]),
+                )
+            return position + int(batches.position[slot])
+        reached = int(batches.next_offset[-1])
+    if source.is_newest and reached < end:
+        raise CorruptionError(
+            f"{source.path}: the log ends at {reached}, and up to {end} was imported: this is "
+            f"another log, or an older copy"
+        )
+    return source.size
 
 
 def _last_below(sources: Sequence[Source], end: int) -> tuple[str, int, BatchHeader] | None:

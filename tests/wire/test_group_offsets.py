@@ -61,6 +61,14 @@ class TestOffsets:
         member = GroupMember(client, "nobody")
         assert member.committed(("flights", 0)) == {("flights", 0): -1}
 
+    def test_of_a_topic_without_partitions_name_it(self, client: Client) -> None:
+        kio = import_module("kio.schema.offset_fetch.v8.request")
+        topic = kio.OffsetFetchRequestTopics(name="flights", partition_indexes=())
+        group = kio.OffsetFetchRequestGroup(group_id="readers", topics=(topic,))
+        asked = request(ApiKey.OFFSET_FETCH, 8, groups=(group,), require_stable=False)
+        found = client.ask(asked).groups[0].topics
+        assert [(one.name, one.partitions) for one in found] == [("flights", ())]
+
     def test_of_a_topic_that_is_not_there_are_refused(self, client: Client) -> None:
         codes = alone(client).commit({("nowhere", 0): 1, ("flights", 9): 1, ("flights", 0): 1})
         unknown = ErrorCode.unknown_topic_or_partition

@@ -75,7 +75,7 @@ async def _fetched(call: Call, request: Any, *, is_stable: bool) -> Fields:
         answer = answer.error_code
     if isinstance(answer, int):
         told = {place: _told(place, None, answer) for place in wanted or ()}
-        return {"group_id": group_id, "error_code": answer, "topics": _by_topic(told)}
+        return {"group_id": group_id, "error_code": answer, "topics": _by_topic(topics, told)}
     told = {}
     for place, offset in (await _current(call, answer.offsets)).items():
         if offset is None and wanted is None:
@@ -86,7 +86,8 @@ async def _fetched(call: Call, request: Any, *, is_stable: bool) -> Fields:
             told[place] = _told(place, None if is_open else offset, code)
         elif wanted is not None:
             told[place] = _told(place, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return {"group_id": group_id, "error_code": ErrorCode.NONE, "topics": _by_topic(told)}
+    fields = _by_topic(topics, told)
+    return {"group_id": group_id, "error_code": ErrorCode.NONE, "topics": fields}
 
 
 async def _current(call: Call, offsets: Offsets) -> Offsets:
@@ -108,8 +109,11 @@ def _told(place: TopicPartition, offset: CommittedOffset | None, code: int) -> F
     }
 
 
-def _by_topic(told: Mapping[TopicPartition, Fields]) -> list[Fields]:
-    topics: dict[str, list[Fields]] = {}
+def _by_topic(
+    asked_for: Iterable[Any] | None, told: Mapping[TopicPartition, Fields]
+) -> list[Fields]:
+    """Return the fields of each topic; a topic that was asked for without partitions has none."""
+    topics: dict[str, list[Fields]] = {topic.name: [] for topic in asked_for or ()}
     for place, fields in told.items():
         topics.setdefault(place.topic, []).append(fields)
     return [{"name": name, "partitions": partitions} for name, partitions in topics.items()]

@@ -40,6 +40,17 @@ class TestEpoch:
         assert interop.offsets() == [0, 1, 2, 3, 4, 5]
 
 
+class TestFiles:
+    @pytest.mark.parametrize("with_index", [True, False])
+    def test_without_a_log_are_a_part_of_a_copy(self, with_index: bool, interop: Interop) -> None:
+        imported(interop, batch(0))
+        log = interop.partition() / "00000000000000000000.log"
+        log.rename(log.with_suffix(".index")) if with_index else log.unlink()
+
+        expected = "it has no .log, and up to 2 was imported: this is a part of a copy"
+        assert interop.problem() == f"{interop.partition()}: {expected}"
+
+
 class TestLastBatch:
     @pytest.mark.parametrize(
         "other",

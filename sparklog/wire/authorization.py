@@ -13,9 +13,9 @@ only lists or describes needs `call.sees(name)`: any scope on the resource allow
     ListConfigResources                      sees cluster; leaves out topics not seen
     CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords, AlterConfigs,
     IncrementalAlterConfigs                  ADMIN topic; configs of brokers: ADMIN cluster
-    DescribeLogDirs                          leaves out topics not seen
-    DescribeUserScramCredentials, DescribeAcls, DescribeClientQuotas, DescribeQuorum
-                                             READ cluster
+    DescribeLogDirs                          READ cluster; leaves out topics not seen
+    DescribeUserScramCredentials, DescribeAcls, DescribeClientQuotas, DescribeQuorum,
+    ListPartitionReassignments               READ cluster
     AlterUserScramCredentials, ElectLeaders, AlterPartitionReassignments, AlterReplicaLogDirs
                                              ADMIN cluster
     FindCoordinator                          sees group, or sees transactional id
@@ -30,8 +30,7 @@ only lists or describes needs `call.sees(name)`: any scope on the resource allow
                                              for a group READ group, for its offsets READ topic
     DescribeTransactions, ListTransactions   sees transactional id, sees topic
     WriteTxnMarkers                          ADMIN cluster
-    ApiVersions, DescribeCluster, ListPartitionReassignments, Sasl…
-                                             nothing
+    ApiVersions, DescribeCluster, Sasl…      nothing
 
 A topic that Metadata or a produce would create needs ADMIN.
 """

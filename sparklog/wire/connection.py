@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from sparklog.errors import InvalidFrameError, InvalidRequestError, SparklogError
+from sparklog.errors import InvalidFrameError, InvalidRequestError, SparklogError, StorageError
 from sparklog.wire.frames import Frames
 from sparklog.wire.handlers import BEFORE_AUTHENTICATION, HANDLERS, Call, Later, Reply
 from sparklog.wire.handlers.sasl import sasl_token
@@ -125,8 +125,8 @@ class Connection(asyncio.BufferedProtocol):
         return self._frames.space()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take the bytes that came."""
-        if self._gateway.has_stood_still():
+        """Take the bytes that came; a connection that is closing takes none."""
+        if self._is_closing or self._gateway.has_stood_still():
             return
         self._gateway.metrics.in_bytes += nbytes
         try:
@@ -309,9 +309,12 @@ class Connection(asyncio.BufferedProtocol):
     def _failed(self, error: BaseException) -> None:
         """Close the connection, as a broker does after a request that it cannot understand.
 
-        An error that is no SparklogError is a bug, and is logged with its trace.
+        So it does when a request cannot be answered because the storage fails. An error that is no
+        SparklogError is a bug, and is logged with its trace.
         """
-        if isinstance(error, SparklogError):
+        if isinstance(error, StorageError):
+            self.cut_off("storage error", error)
+        elif isinstance(error, SparklogError):
             self.cut_off("invalid request", error)
         else:
             log.error("a request failed", exc_info=error)
@@ -322,6 +325,7 @@ class Connection(asyncio.BufferedProtocol):
         log.warning("%s: connection closed: %s: %s", self.session.peer, why, told)
         self._gateway.metrics.closed(why)
         self._waiting.clear()
+        self._end_fetch()
         self._slots.clear()
         self._transport.abort()
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 FENCED_MS: Final = 1_000
 """How long an instance does not claim a partition again after another instance has claimed it."""
 MS_PER_MINUTE: Final = 60_000
+ENDS: Final = "the gateway ends"
 INITIAL_MS: Final = 5
 """The least that an empty group waits for members. Members that come at the same time join one
 generation; else all wait for the first one's next heartbeat. A broker, too, collects the writes of
@@ -66,6 +67,7 @@ class Coordinators:
         self._claims: dict[int, asyncio.Task[OwnedShard]] = {}
         self._left_alone: dict[int, int] = {}
         """Until when a partition is not claimed again, in ms of CLOCK_BOOTTIME."""
+        self._is_closed = False
 
     async def coordinator_of(self, group_id: str) -> Instance:
         """Return the instance that a group belongs to. Creates __consumer_offsets if needed."""
@@ -117,9 +119,10 @@ class Coordinators:
         return found
 
     def close(self) -> None:
-        """Give the shards up: waiting requests are answered with an error."""
+        """Give the shards up: waiting requests are answered with an error. No shard is claimed."""
+        self._is_closed = True
         for shard in list(self._shards.values()):
-            shard.end(NotCoordinatorError("the gateway ends"))
+            shard.end(NotCoordinatorError(ENDS))
 
     def _entry_ms(self) -> int:
         return self._gateway.catalog.log.last_ms
@@ -184,6 +187,8 @@ class Coordinators:
             return epoch, load(gateway.catalog, topic, number, shard)
 
         epoch, end = await gateway.lookup(read)
+        if self._is_closed:
+            raise NotCoordinatorError(ENDS)
         claimed = Claimed(topic, number, epoch, end)
         log = Log(partial(self._read, topic, number), partial(self._log_end, topic, number))
         owned = OwnedShard(

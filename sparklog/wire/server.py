@@ -28,6 +28,7 @@ from sparklog.wire.settings import Settings
 from sparklog.wire.side_port import SidePort
 
 BACKLOG: Final = 512
+MS_PER_S: Final = 1000
 SWEEP_S: Final = 1.0
 """The time between two checks for slow and idle connections."""
 SWITCH_INTERVAL_S: Final = 0.0002
@@ -77,8 +78,11 @@ class Server:
         for listener, bound in self._bound:
             make = partial(Connection, self.gateway, listener)
             tls = self._tls if listener.is_tls else None
+            shake_s = self._settings.authentication_timeout_ms / MS_PER_S if tls else None
             self._servers.append(
-                await loop.create_server(make, sock=bound, backlog=BACKLOG, ssl=tls)
+                await loop.create_server(
+                    make, sock=bound, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=shake_s
+                )
             )
         if self._side is not None:
             gateway = self.gateway
@@ -130,7 +134,7 @@ class Server:
         for server in self._servers:
             server.close()
         try:
-            async with asyncio.timeout(self._settings.shutdown_timeout_ms / 1000):
+            async with asyncio.timeout(self._settings.shutdown_timeout_ms / MS_PER_S):
                 await self.gateway.close()
         except TimeoutError:
             self.gateway.cut_off("requests took longer than shutdown_timeout_ms")

@@ -121,7 +121,7 @@ class Settings(BaseSettings):
     is begun.
     """
     max_connections: Annotated[int, Field(ge=0)] = INT_MAX
-    """The most connections (max.connections)."""
+    """The most connections; those of TLS count when they have shaken hands (max.connections)."""
     max_connections_per_ip: Annotated[int, Field(ge=0)] = INT_MAX
     """The most connections of one address (max.connections.per.ip)."""
     connections_max_idle_ms: Positive = 600_000
@@ -131,7 +131,7 @@ class Settings(BaseSettings):
     (connection.failed.authentication.delay.ms).
     """
     authentication_timeout_ms: Positive = 10_000
-    """How long a connection may be open before it is authenticated."""
+    """How long a connection may take for TLS, and how long for authentication."""
     receive_timeout_ms: Positive = 60_000
     """How long a client may take to send a request."""
     send_timeout_ms: Positive = 60_000

@@ -1,4 +1,4 @@
-"""THE table: the APIs that the gateway serves, with Kafka 4.1.1's version ranges.
+"""THE table: the APIs that the gateway serves, in version ranges of Kafka 4.1.1 or parts of them.
 
 The gateway announces no other API. `flexible_from` is the first version with tagged fields
 (KIP-482). Produce is announced from 0 and served from 3, as Kafka does (KAFKA-18659): librdkafka

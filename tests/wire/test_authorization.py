@@ -19,9 +19,9 @@ from tests.wire.test_consumer_protocol import described as consumers_described
 from tests.wire.test_list_offsets import list_request
 from tests.wire.test_metadata import topics_asked
 from tests.wire.test_partitions import delete as delete_records
-from tests.wire.test_partitions import describe
+from tests.wire.test_partitions import describe, log_dirs
 from tests.wire.test_produce import produce_request
-from tests.wire.test_replicas import elect, elected, move, moved, put
+from tests.wire.test_replicas import elect, elected, move, moved, moves, put
 from tests.wire.test_topics import create, delete, grow, new
 from tests.wire.test_users import alter_users, setting
 
@@ -29,11 +29,9 @@ TOPIC = "flights"
 OPEN_TO_ALL = {
     ApiKey.SASL_HANDSHAKE,
     ApiKey.API_VERSIONS,
-    ApiKey.DESCRIBE_LOG_DIRS,
     ApiKey.SASL_AUTHENTICATE,
     ApiKey.LIST_GROUPS,
     ApiKey.LIST_TRANSACTIONS,
-    ApiKey.LIST_PARTITION_REASSIGNMENTS,
     ApiKey.DESCRIBE_CLUSTER,
 }
 """APIs that ask nobody: what they tell belongs to no resource."""
@@ -287,6 +285,8 @@ ASKED: dict[ApiKey, list[tuple[Callable[[Client], Any], ErrorCode]]] = {
             ErrorCode.cluster_authorization_failed,
         ),
     ],
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: [(moves, ErrorCode.cluster_authorization_failed)],
+    ApiKey.DESCRIBE_LOG_DIRS: [(log_dirs, ErrorCode.cluster_authorization_failed)],
     ApiKey.ALTER_REPLICA_LOG_DIRS: [
         (
             lambda client: Answered(*put(client, ("/", TOPIC, [0])).values()),

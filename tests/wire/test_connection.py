@@ -10,7 +10,7 @@ from sparklog.admin import NewTopic
 from sparklog.wire.connection import BYTES_MAX
 from sparklog.wire.versions import ApiKey
 from tests.wire.fetching import Part, fetch_request
-from tests.wire.gateways import Client, RunningGateway, gateway, request
+from tests.wire.gateways import Client, RunningGateway, certificate_in, gateway, request
 from tests.wire.processes import until
 from tests.wire.test_sasl import secured_file
 
@@ -40,6 +40,26 @@ def test_one_that_was_closed_is_freed_without_the_collector(running: RunningGate
     until(lambda: gone() is None, most_s=30)
 
     assert not running.server.gateway.connections
+
+
+def test_a_fetch_ends_with_its_connection(running: RunningGateway, client: Client) -> None:
+    running.server.gateway.admin.create_topics([NewTopic("flights", 1)])
+    client.send(fetch_request(4, "flights", Part(), wait_ms=10**9))
+    waiting = running.server.gateway.watch._waiting
+    until(lambda: bool(waiting))
+    client.socket.sendall(b"\xff\xff\xff\xff")  # a frame of -1 bytes
+
+    assert client.receive_frame() == b""
+    until(lambda: not waiting)
+
+
+def test_a_client_that_does_not_shake_hands_is_cut_off(tmp_path: Path) -> None:
+    values = {"listen": ("SSL://127.0.0.1:0",), "authentication_timeout_ms": 1}
+    with (
+        gateway(tmp_path / "log", **values, **certificate_in(tmp_path)) as running,
+        Client(running.port) as client,
+    ):
+        assert client.receive_frame() == b""
 
 
 def test_few_bytes_wait_behind_a_fetch(running: RunningGateway, client: Client) -> None:

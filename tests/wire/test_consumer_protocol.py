@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,13 @@ def held(running: RunningGateway) -> dict[Any, list[int]]:
 
 
 class TestHeartbeat:
+    def test_may_name_a_topic_without_an_id(self, client: Client) -> None:
+        kio = import_module("kio.schema.consumer_group_heartbeat.v1.request")
+        owned = (kio.TopicPartitions(topic_id=None, partitions=(0,)),)
+        epoch = beats(client).member_epoch
+        answer = beats(client, member_epoch=epoch, topic_partitions=owned)
+        assert answer.error_code == ErrorCode.none
+
     @pytest.mark.parametrize("version", [0, 1])
     def test_a_member_is_given_partitions(
         self, running: RunningGateway, client: Client, version: int

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from socket import SHUT_WR
@@ -276,6 +277,32 @@ def test_what_another_instance_may_know_better_is_looked_up_anew(
     assert found.partitions[0].error_code == ErrorCode.offset_out_of_range
 
 
+class TestAStorageThatFails:
+    @pytest.fixture(autouse=True)
+    def failing(self, running: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+        async def fails(*_: Any) -> None:
+            raise StorageError("the disk is gone")
+
+        def waits(*_: Any, **__: Any) -> None:
+            raise BlockingIOError
+
+        running.server.gateway.admin.create_topics([NewTopic("t", 1)])
+        monkeypatch.setattr(running.server.gateway, "image", fails)
+        monkeypatch.setattr(FetchRequest, "read", waits)
+
+    def test_answers_a_fetch_with_its_error(self, client: Client) -> None:
+        [found] = partitions_of(client.ask(fetch_request(12, "t", Part())))
+        assert found.error_code == ErrorCode.kafka_storage_error
+
+    def test_is_told_apart_from_a_client_at_fault(
+        self, running: RunningGateway, client: Client, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        client.send(topics_asked(12))
+        assert client.receive_frame() == b""
+        assert "storage error: the disk is gone" in caplog.text
+        assert 'reason="storage error"} 1.0' in running.server.gateway.metrics.text().decode()
+
+
 class Disk(NamedTuple):
     """A disk whose reads wait: that one has begun, and that they may go on."""
 
@@ -323,6 +350,31 @@ class TestTheEnd:
             running.run(running.server.close())
             assert client.receive_frame() == b""
         assert "shutdown_timeout_ms" in caplog.text
+
+    def test_takes_no_further_request(
+        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        begun: list[asyncio.Future[Reply]] = []
+
+        def held(_: Call) -> asyncio.Future[Reply]:
+            begun.append(asyncio.get_running_loop().create_future())
+            return begun[-1]
+
+        async def answer() -> None:
+            begun[0].set_result([b"first"])
+
+        monkeypatch.setitem(HANDLERS, ApiKey.PRODUCE, held)
+        client.send(produce_request(9, "t", (0, client_batch("a"))))
+        until(lambda: len(begun) == 1)
+        ending = running.begin(running.server.close())
+        until(lambda: running.server.gateway.is_ending)
+        client.send(produce_request(9, "t", (0, client_batch("b"))))
+        time.sleep(0.05)
+        running.run(answer())
+        assert client.receive_frame().endswith(b"first")
+        assert client.receive_frame() == b""
+        ending.result(60)
+        assert len(begun) == 1
 
     def test_takes_no_request_of_a_client_that_comes_late(self, running: RunningGateway) -> None:
         running.server.gateway.is_ending = True

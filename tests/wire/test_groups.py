@@ -338,6 +338,11 @@ class TestFailures:
                 assert code is ErrorCode.member_id_required
 
 
+def test_a_gateway_that_ends_claims_nothing(running: RunningGateway, client: Client) -> None:
+    running.server.gateway.coordinators.close()
+    assert GroupMember(client).join().error_code is ErrorCode.not_coordinator
+
+
 def fail(*_: object) -> None:
     raise StorageError("the disk is gone")
 

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.storage.memory import MemoryFiles
-from sparklog.tokens import Grant, Principal, Scope
+from sparklog.tokens import Grant, Principal, Resource, Scope
 from sparklog.wire.handlers.log_dirs import _space
 from sparklog.wire.topic_ids import uuid_of
 from sparklog.wire.versions import ApiKey
@@ -174,14 +174,18 @@ class TestDescribeTopicPartitions:
         assert (found.error_code, found.partitions) == (code, ())
 
 
-def log_dir(
+def log_dirs(
     client: Client, wanted: Sequence[tuple[str, int]] | None = None, version: int = newest(LOG_DIRS)
 ) -> Any:
     topics = wanted and tuple(
         part(LOG_DIRS, version, "DescribableLogDirTopic", topic=name, partitions=(number,))
         for name, number in wanted
     )
-    [found] = client.ask(body(LOG_DIRS, version, topics=topics)).results
+    return client.ask(body(LOG_DIRS, version, topics=topics))
+
+
+def log_dir(client: Client, *asked: Any, **how: Any) -> Any:
+    [found] = log_dirs(client, *asked, **how).results
     return found
 
 
@@ -235,7 +239,9 @@ def test_every_partition_is_told_by_one_instance(tmp_path: Path) -> None:
 def test_what_may_not_be_seen_is_not_told(
     running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    grants = (Grant(prefix="b", scopes=frozenset({Scope.READ})),)
+    scopes = frozenset({Scope.READ})
+    cluster = Grant(prefix="", scopes=scopes, resource=Resource.CLUSTER)
+    grants = (Grant(prefix="b", scopes=scopes), cluster)
     me = Principal(name="me", grants=grants)
     monkeypatch.setattr("sparklog.wire.session.EVERYBODY", me)
     with Client(running.port) as mine:

@@ -138,8 +138,12 @@ class TestReassignments:
         move(client, ("a", 0, [0]))
         some = part(MOVES, 0, "ListPartitionReassignmentsTopics", name="a", partition_indexes=(0,))
         for wanted in (None, (some,)):
-            found = client.ask(body(MOVES, 0, topics=wanted, timeout=SOON))
+            found = moves(client, wanted)
             assert (found.error_code, found.topics) == (ErrorCode.none, ())
+
+
+def moves(client: Client, wanted: Sequence[Any] | None = None) -> Any:
+    return client.ask(body(MOVES, 0, topics=wanted, timeout=SOON))
 
 
 def put(

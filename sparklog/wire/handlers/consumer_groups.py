@@ -20,7 +20,7 @@ from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.group_admin import tell_operations
 from sparklog.wire.handlers.group_members import answer_of, asked, client_host, milliseconds
 from sparklog.wire.handlers.operations import NO_OPERATIONS
-from sparklog.wire.topic_ids import topic_id_of, uuid_of
+from sparklog.wire.topic_ids import NO_UUID, topic_id_of, uuid_of
 
 CLIENT_MAKES_ID_SINCE: Final = 1
 """The first version of ConsumerGroupHeartbeat in which clients make their member ids (KIP-1082)."""
@@ -76,7 +76,8 @@ async def consumer_group_heartbeat(call: Call) -> Reply:
 def _owned(topics: Iterable[Any] | None) -> Partitions | None:
     if topics is None:
         return None
-    return frozenset((topic_id_of(one.topic_id), n) for one in topics for n in one.partitions)
+    ids = [(topic_id_of(one.topic_id or NO_UUID), one.partitions) for one in topics]
+    return frozenset((topic_id, number) for topic_id, numbers in ids for number in numbers)
 
 
 def _by_topic(places: Partitions) -> list[Fields]:

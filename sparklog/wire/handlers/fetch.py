@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Final
 
-from sparklog.errors import ErrorCode, MissingFileError
+from sparklog.errors import ErrorCode, MissingFileError, StorageError
 from sparklog.metadata.image import Image
 from sparklog.wire.gateway import Gateway, are_open
 from sparklog.wire.handlers.call import Call, Reply
@@ -41,7 +41,7 @@ def fetch(call: Call) -> Reply | Awaitable[Reply]:
     read = _at_once(gateway, request)
     if read is not None and _is_due(request, read[1]):
         return fetch_answer(call, read[1])
-    return _when_due(call, request, read)
+    return _unless_failed(call, request, read)
 
 
 def _at_once(gateway: Gateway, request: FetchRequest) -> tuple[Image, Topics] | None:
@@ -53,6 +53,16 @@ def _at_once(gateway: Gateway, request: FetchRequest) -> tuple[Image, Topics] | 
         return image, request.read(image, at_once=True)
     except (BlockingIOError, MissingFileError):
         return None
+
+
+async def _unless_failed(
+    call: Call, request: FetchRequest, read: tuple[Image, Topics] | None
+) -> Reply:
+    """Return the answer when it is due; if the storage fails, all partitions have its error."""
+    try:
+        return await _when_due(call, request, read)
+    except StorageError as error:
+        return fetch_answer(call, request.failed(error.code))
 
 
 async def _when_due(call: Call, request: FetchRequest, read: tuple[Image, Topics] | None) -> Reply:

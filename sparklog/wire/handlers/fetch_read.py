@@ -102,6 +102,15 @@ class FetchRequest:
             answers.append(TopicFetched(topic, found))
         return answers
 
+    def failed(self, error_code: int) -> Sequence[TopicFetched]:
+        """Return answers that have an error for all partitions."""
+        return [
+            TopicFetched(
+                topic, [Fetched(partition=one.partition, error_code=error_code) for one in parts]
+            )
+            for topic, parts in self.asked.topics
+        ]
+
     def _source(self, image: Image, asked: str | UUID) -> _Source | int:
         """Return the topic, or the error code of all its partitions."""
         topic = _topic(image, asked)

@@ -23,8 +23,10 @@ UNKNOWN_BYTES: Final = -1
 
 
 async def describe_log_dirs(call: Call) -> Reply:
-    """Return the answer."""
+    """Return the answer; without READ on the cluster it has no log dir (KafkaApis)."""
     gateway, wanted = call.gateway, call.request().topics
+    if not call.allows(Scope.READ, resource=Resource.CLUSTER):
+        return call.answer({"error_code": DENIED[Resource.CLUSTER], "results": []})
     names = (await gateway.image()).names
     mine = {
         name: numbers

@@ -109,7 +109,8 @@ async def alter_partition_reassignments(call: Call) -> Reply:
 async def list_partition_reassignments(call: Call) -> Reply:
     """Return the answer: there are none."""
     call.request()
-    return call.answer({})
+    is_allowed = call.allows(Scope.READ, resource=Resource.CLUSTER)
+    return call.answer(error_fields(None if is_allowed else _denied()))
 
 
 def _denied() -> SparklogError:

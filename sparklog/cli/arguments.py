@@ -155,10 +155,15 @@ class PastArguments(CommonArguments):
         ),
     ] = None
 
+    @property
+    def is_of_the_past(self) -> bool:
+        """Whether a commit was asked for."""
+        return self.version_as_of is not None or self.timestamp_as_of is not None
+
     def catalog_as_of(self) -> "Catalog":
         """The topics as of the commit that was asked for, as of now without one."""
         catalog = self.catalog()
-        if self.version_as_of is None and self.timestamp_as_of is None:
+        if not self.is_of_the_past:
             return catalog
         from sparklog.cli.positions import parse_time
         from sparklog.metadata.past import PastCatalog

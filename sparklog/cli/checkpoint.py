@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparklog.cli.arguments import CommonArguments, add_command
+from sparklog.cli.groups import of_present_topics
 from sparklog.cli.output import print_columns, print_json
 from sparklog.errors import GroupIdNotFoundError, InvalidOptionError, UsageError
 from sparklog.model import TopicPartition, offsets_json
@@ -78,8 +79,10 @@ def to_group(arguments: ToGroupArguments) -> None:
 
 def from_group(arguments: FromGroupArguments) -> None:
     """Print a group's committed offsets as Spark's startingOffsets, for a new stream."""
-    found = arguments.admin_of_log_dir().list_consumer_group_offsets(arguments.group)
-    offsets = {place: one.offset for place, one in found.items() if one is not None}
+    admin = arguments.admin_of_log_dir()
+    found = admin.list_consumer_group_offsets(arguments.group)
+    present = of_present_topics(admin, found)
+    offsets = {place: one.offset for place in present if (one := found[place]) is not None}
     if not offsets:
         raise GroupIdNotFoundError(f"group {arguments.group!r} has committed nothing")
     print_json(offsets_json(offsets))
@@ -91,7 +94,10 @@ def _print(offsets: dict[TopicPartition, int]) -> None:
 
 
 def _read(arguments: ShowArguments | ToGroupArguments) -> tuple[int, dict[TopicPartition, int]]:
-    """The last finished micro-batch and its ends. Raises UsageError if there is no checkpoint."""
+    """The last finished micro-batch and its ends. Raises UsageError if there is no checkpoint.
+
+    If several sources read a partition, the one that is behind counts.
+    """
     from sparklog.storage import open_files
 
     files = open_files(arguments.checkpoint, arguments.storage_options)
@@ -104,7 +110,8 @@ def _read(arguments: ShowArguments | ToGroupArguments) -> tuple[int, dict[TopicP
     text = bytes(files.read(f"offsets/{batch}")).decode()
     found: dict[TopicPartition, int] = {}
     for source in text.split("\n")[2:]:
-        found |= _offsets(source, f"{arguments.checkpoint}/offsets/{batch}")
+        for place, offset in _offsets(source, f"{arguments.checkpoint}/offsets/{batch}").items():
+            found[place] = min(offset, found.get(place, offset))
     return batch, found
 
 

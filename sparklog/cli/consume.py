@@ -108,6 +108,11 @@ def _span(arguments: ConsumeArguments, now_ms: int) -> Span:
     span = parse_spans([*texts, "start"] if arguments.from_beginning else texts, now_ms)
     if arguments.follow and span.end is not None:
         raise InvalidOptionError("--follow has no end, but -o gives one", option="follow")
+    if arguments.follow and arguments.is_of_the_past:
+        raise InvalidOptionError(
+            "--follow waits for new records: it goes without --version-as-of and --timestamp-as-of",
+            option="follow",
+        )
     return span
 
 

@@ -1,9 +1,10 @@
 """`sparklog erase`: removes the records of some keys from a topic's log and table."""
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -14,6 +15,8 @@ from sparklog.cli.output import print_json
 if TYPE_CHECKING:
     from sparklog.admin.erase import EraseReport
     from sparklog.fleet import Fleet
+
+_LINE_END: Final = re.compile(rb"\r?\n")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +42,7 @@ class EraseArguments(CommonArguments):
 
     def keys(self) -> list[bytes]:
         """The keys of both options; empty lines of the file are none. Raises OSError."""
-        lines = [] if self.key_file is None else self.key_file.read_bytes().splitlines()
+        lines = [] if self.key_file is None else _LINE_END.split(self.key_file.read_bytes())
         return [*(one.encode() for one in self.key or ()), *filter(None, lines)]
 
 

@@ -1,7 +1,8 @@
 """`sparklog groups`: what kafka-consumer-groups does, on a log dir and without a gateway."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -11,7 +12,7 @@ from sparklog.cli.arguments import CommonArguments, add_command, chosen, numbers
 from sparklog.cli.completion import topic_names
 from sparklog.cli.output import print_columns, print_json, warn
 from sparklog.coordinator.lag_state import LEAST, LagState, group_state
-from sparklog.errors import InvalidOptionError, UsageError
+from sparklog.errors import InvalidOptionError, SparklogWarning, UsageError
 from sparklog.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -53,6 +54,18 @@ class GroupsArguments(CommonArguments):
         if self.all_groups:
             return [one.group_id for one in admin.list_consumer_groups()]
         return list(dict.fromkeys(named))
+
+
+def of_present_topics(
+    admin: "AdminClient", places: Collection[TopicPartition]
+) -> list[TopicPartition]:
+    """The partitions that exist, in their order; warns of others, whose offsets outlived them."""
+    counts = {topic.name: topic.num_partitions for topic in admin.describe_topics()}
+    found = [place for place in places if place.partition < counts.get(place.topic, 0)]
+    for name in sorted({place.topic for place in set(places) - set(found)}):
+        problem = f"topic {name!r}: offsets of partitions that do not exist any more are left out"
+        warnings.warn(problem, SparklogWarning, stacklevel=2)
+    return found
 
 
 def partitions_named(

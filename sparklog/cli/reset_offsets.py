@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sparklog.cli.groups import GroupsArguments, TopicsOption, partitions_named
+from sparklog.cli.groups import (
+    GroupsArguments,
+    TopicsOption,
+    of_present_topics,
+    partitions_named,
+)
 from sparklog.cli.output import print_columns, print_json
 from sparklog.cli.positions import parse_time
 from sparklog.errors import InvalidOptionError, SparklogWarning, UsageError
@@ -166,7 +171,7 @@ def _places(arguments: ResetArguments, admin: "AdminClient", group_id: str) -> l
         raise InvalidOptionError("give --topic or --all-topics", option="topic")
     if arguments.topic:
         return partitions_named(admin, arguments.topic)
-    return list(admin.list_consumer_group_offsets(group_id))
+    return of_present_topics(admin, admin.list_consumer_group_offsets(group_id))
 
 
 def _at(arguments: ResetArguments, admin: "AdminClient", when: int) -> Callable[[str], Offsets]:

@@ -127,8 +127,7 @@ class Page:
             rows_max=rows_max,
             isolation=self.isolation,
         ):
-            sizes = pc.add(_sizes(found.key), _sizes(found.value))
-            ends = pc.cumulative_sum(sizes).to_numpy()
+            ends = _record_ends(found)
             count = int(ends.searchsorted(left_bytes, "right"))
             count = min(max(count, int(is_first)), left)
             if count:
@@ -138,8 +137,21 @@ class Page:
             left, left_bytes, is_first = left - count, left_bytes - int(ends[-1]), False
 
 
-def _sizes(column: pa.Array) -> pa.Array:
-    return pc.binary_length(column).fill_null(0).cast(pa.int64())
+def _record_ends(found: DecodedRecords) -> np.ndarray:
+    """Return the bytes of keys, values and headers up to each record, as int64."""
+    ends: np.ndarray = (_sizes(found.key) + _sizes(found.value)).cumsum()
+    if found.headers.null_count < found.num_rows:
+        headers = found.headers.flatten()
+        sizes = sum(_sizes(headers.field(number)) for number in range(headers.type.num_fields))
+        of_headers = np.concatenate([[0], np.cumsum(sizes)])
+        counts = pc.list_value_length(found.headers).fill_null(0).to_numpy()
+        ends += of_headers[counts.cumsum()]
+    return ends
+
+
+def _sizes(column: pa.Array) -> np.ndarray:
+    sizes: np.ndarray = pc.binary_length(column).fill_null(0).to_numpy().astype(np.int64)
+    return sizes
 
 
 def _head(found: DecodedRecords, count: int) -> DecodedRecords:
@@ -222,10 +234,13 @@ def _encoded(data: Sequence[bytes | None]) -> list[str | None]:
 
 
 def _parsed(data: Sequence[bytes | None], offsets: Sequence[int]) -> list[Any]:
+    """Return JSON as it was stored: to read large integers would round them."""
     parsed = []
     for one, offset in zip(data, offsets, strict=True):
         try:
-            parsed.append(None if one is None else orjson.loads(one))
+            if one is not None:
+                orjson.loads(one)
+            parsed.append(None if one is None else orjson.Fragment(one))
         except ValueError:
             raise ApiError(
                 FORMAT_MISMATCH, f"the record at offset {offset} is no JSON: ask for {BINARY}"

@@ -11,14 +11,18 @@ import base64
 import binascii
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import orjson
 from fastapi import Depends, Query, Request
 
+from sparklog.rest.deps import NAME_MAX
 from sparklog.rest.errors import ApiError
 
-PAGE_SIZE_MAX = 10_000
+PAGE_SIZE_MAX: Final = 10_000
+TOKEN_MAX: Final = 4 * (3 * NAME_MAX + 2) // 3 + 1
+"""The token of a name of 3 x NAME_MAX bytes of JSON. A path cannot name a group beyond that either:
+the headers of a request have max_header_bytes."""
 
 Element = TypeVar("Element")
 Key = TypeVar("Key", str, int)
@@ -34,7 +38,12 @@ class Page:
             int | None, Query(ge=1, le=PAGE_SIZE_MAX, description="Elements per page; default all")
         ] = None,
         page_token: Annotated[
-            str | None, Query(max_length=400, description="The token in metadata.next")
+            str | None,
+            Query(
+                max_length=TOKEN_MAX,
+                pattern="^[A-Za-z0-9_-]*$",
+                description="That in metadata.next",
+            ),
         ] = None,
     ) -> None:
         self._url = request.url

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal, NotRequired
 
 import orjson
 from pydantic import ConfigDict, FailFast, Field, TypeAdapter, ValidationError, with_config
+from pydantic_core import from_json
 from typing_extensions import TypedDict
 
 from sparklog.group_commit import Rows
@@ -243,7 +244,7 @@ def _objects_of(start: int, part: Text) -> Iterator[Any]:
     """Yield the objects of a part. Raises ApiError (42206) at text that is not JSON."""
     if len(part) > PART_BYTES and not part.isascii():  # most likely one object: make no str
         try:
-            yield orjson.loads(part)
+            yield from_json(part, allow_inf_nan=False)
             return
         except ValueError:
             pass

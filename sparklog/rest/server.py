@@ -164,8 +164,10 @@ def server_of(settings: Settings) -> Server:
         access_log=False,
         log_config=None,
         server_header=False,
-        timeout_graceful_shutdown=settings.shutdown_timeout_ms // 1000,
     )
+    # uvicorn waits so many seconds with asyncio.wait_for, which takes parts of them, too.
+    seconds: Any = settings.shutdown_timeout_ms / 1000
+    config.timeout_graceful_shutdown = seconds
     return Server(config, app.state.service)
 
 

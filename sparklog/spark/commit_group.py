@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Offsets = Mapping[TopicPartition, int]
 OffsetsJson = Mapping[str, Mapping[str, int]]
 
+INT32_MAX: Final = 2**31 - 1
 _ENDS: Final[WeakKeyDictionary[DataFrame, dict[str, dict[str, int]]]] = WeakKeyDictionary()
 
 
@@ -68,17 +69,26 @@ def flat(offsets: OffsetsJson | Offsets) -> dict[TopicPartition, int]:
     """Return offsets by partition, from either shape. Raises InvalidOptionError for others."""
     found: dict[TopicPartition, int] = {}
     for key, value in offsets.items():
-        if isinstance(key, tuple) and isinstance(value, int):
-            found[TopicPartition(*key)] = value
-        elif isinstance(key, str) and isinstance(value, Mapping) and all(map(_is_number, value)):
-            found |= {TopicPartition(key, int(one)): offset for one, offset in value.items()}
-        else:
-            raise InvalidOptionError(f"{key!r}: {value!r} is no offset of a partition")
+        given: list[tuple[object, object]] = [(key, value)]
+        if isinstance(value, Mapping):
+            given = [((key, number), offset) for number, offset in value.items()]
+        for place, offset in given:
+            found[_place(place)] = _offset(place, offset)
     return found
 
 
-def _is_number(partition: object) -> bool:
-    return str(partition).isdecimal()
+def _place(place: object) -> TopicPartition:
+    match place:
+        case (str() as topic, int() | str() as number):
+            if str(number).isdecimal() and int(number) <= INT32_MAX:
+                return TopicPartition(topic, int(number))
+    raise InvalidOptionError(f"{place!r} is no partition of a topic")
+
+
+def _offset(place: object, offset: object) -> int:
+    if isinstance(offset, int) and not isinstance(offset, bool):
+        return offset
+    raise InvalidOptionError(f"{place!r}: {offset!r} is no offset")
 
 
 def _commit(catalog: "Catalog", options: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from sparklog.metadata.image import TopicImage
 from sparklog.model import TopicDescription, TopicPartition
 from sparklog.spark.location import spark_location
 from sparklog.spark.offsets import Bound, check_order, parse_bounds
-from sparklog.spark.plan import ReadRange, as_of, lost, plan_ranges, with_pins
+from sparklog.spark.plan import ReadRange, as_of, lost, plan_ranges, refuse_others, with_pins
 from sparklog.spark.selection import Selected, selected
 from sparklog.spark.splits import join_ranges, split_ranges
 from sparklog.storage.files import Files
@@ -289,6 +289,7 @@ def plan_table(catalog: Catalog, options: Mapping[str, Any]) -> TablePlan:
     wanted = selected(catalog, options)
     tables = {topic.name: _required(catalog, topic) for topic in wanted.values()}
     starting, ending = parse_bounds(options, "starting"), parse_bounds(options, "ending")
+    refuse_others(wanted, starting, ending)
     known = [key for key in wanted if key.partition in tables[key.topic].marks.partitions]
     return TablePlan(
         tables,

@@ -8,7 +8,7 @@
 
 If the program is killed at any point, the next call continues. Once the hand-over exists the first
 query is never started again, so no row comes twice; the second query begins where the first ended,
-so no row is missing.
+and at the earliest offset of partitions that the table did not have, so no row is missing.
 """
 
 import json
@@ -27,6 +27,7 @@ from sparklog.model import TopicDescription, TopicPartition, offsets_json
 from sparklog.spark.history import require_delta
 from sparklog.spark.history_plan import without_table
 from sparklog.spark.location import spark_location
+from sparklog.spark.offsets import OTHERS
 from sparklog.storage import Files, open_files
 from sparklog.table.of_topic import check_copy, delta_log, table_directory
 
@@ -67,11 +68,13 @@ class HistoryStream:
         offsets = _handed_over(self._kept, self._topic)
         if offsets is None:
             offsets = self._hand_over()
+        name = self._topic.name
+        begins = offsets.get(name, {})
         log = (
             self._spark.readStream.format("sparklog")
-            .options(**{**self._options, "subscribe": self._topic.name})
+            .options(**{**self._options, "subscribe": name})
             .option("columns", ",".join(RECORD_COLUMNS))
-            .option("startingOffsets", json.dumps(offsets))
+            .option("startingOffsets", json.dumps({name: {**begins, OTHERS: EARLIEST}}))
             .load(self._log_dir)
         )
         return self._write(log).option("checkpointLocation", f"{self._kept.uri}/log").start()
@@ -90,11 +93,9 @@ class HistoryStream:
         read = snapshot if version is None else table.snapshot(version)
         check_copy(self._catalog, topic, read)
         marks = read.marks(topic.topic_id).partitions
-        begins = {
-            TopicPartition(topic.name, number): marks[number].end if number in marks else EARLIEST
-            for number in range(topic.num_partitions)
-        }
-        offsets = offsets_json(begins)
+        offsets = offsets_json(
+            {TopicPartition(topic.name, number): mark.end for number, mark in marks.items()}
+        )
         told = {"topic_id": topic.topic_id, "version": read.version, "offsets": offsets}
         self._kept.put_new(HANDOVER, json.dumps(told).encode())
         return offsets

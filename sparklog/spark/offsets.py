@@ -1,11 +1,12 @@
 """The connector's options for topics, partitions, starts and ends.
 
     assign                 {"topic": [0, 1]}
-    …Offsets               earliest | latest | {"topic": {"0": 23, "1": -2}} | {"topic": "earliest"}
+    …Offsets               earliest | latest | {"topic": {"0": 23, "*": -2}} | {"topic": "earliest"}
     …OffsetsByTimestamp    {"topic": {"0": 1700000000000}}
 
 -2 is earliest and -1 latest, as in the connector. Beyond the connector, the JSON may name only some
-partitions (the others keep the default), and may give "earliest" or "latest" for a whole topic.
+partitions: the others have the bound of "*", or else keep the default. It may also give "earliest"
+or "latest" for a whole topic.
 """
 
 import json
@@ -17,6 +18,10 @@ from sparklog.errors import InvalidOptionError, OffsetOutOfRangeError
 from sparklog.log_reader import EARLIEST, LATEST
 from sparklog.model import TopicPartition
 
+OTHERS: Final = "*"
+"""All partitions of a topic that its offsets do not name, also those that are added later."""
+TOLD_MAX: Final = 1_000
+"""The most characters of an option that an error repeats."""
 _WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
 
 
@@ -115,6 +120,9 @@ def _parse(name: str, text: str) -> tuple[dict[TopicPartition, int], dict[str, i
             topics[topic] = _WORDS[value.lower()]
         elif isinstance(value, dict):
             for partition, offset in value.items():
+                if partition == OTHERS:
+                    topics[topic] = _integer(name, offset)
+                    continue
                 key = TopicPartition(topic, _partition(name, partition))
                 partitions[key] = _integer(name, offset)
         else:
@@ -135,8 +143,8 @@ def parse_assign(text: str) -> list[TopicPartition]:
 def _json_object(name: str, text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except json.JSONDecodeError as error:
-        _refuse(name, f"{text!r} is no JSON ({error})")
+    except (json.JSONDecodeError, RecursionError) as error:
+        _refuse(name, f"{text[:TOLD_MAX]!r} is no JSON ({error})")
     if not isinstance(value, dict):
         _refuse(name, f"{text!r} is no JSON object")
     return dict(value)

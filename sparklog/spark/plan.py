@@ -84,7 +84,7 @@ def plan_ranges(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]
     wanted = selected(catalog, options)
     starting = starting_bounds(newest, options, wanted)
     ending = parse_bounds(options, "ending")
-    _refuse_others(wanted, starting, ending)
+    refuse_others(wanted, starting, ending)
     readers = readers_of(catalog, wanted)
     ranges = [
         _range(readers[key.topic], key, starting.of(key), ending.of(key), options) for key in wanted
@@ -126,7 +126,7 @@ def plan_start(catalog: Catalog, options: Mapping[str, Any]) -> dict[TopicPartit
         raise InvalidOptionError("versionAsOf and timestampAsOf are for batches, not for streams")
     wanted = selected(catalog, options)
     starting = starting_bounds(catalog, options, wanted, streaming=True)
-    _refuse_others(wanted, starting)
+    refuse_others(wanted, starting)
     readers = readers_of(catalog, wanted)
     return {
         key: _stream_start(readers[key.topic], key, starting.of(key), options) for key in wanted
@@ -152,7 +152,8 @@ def readers_of(catalog: Catalog, wanted: Selected) -> dict[str, TopicReader]:
     }
 
 
-def _refuse_others(wanted: Selected, *bounds: Bounds) -> None:
+def refuse_others(wanted: Selected, *bounds: Bounds) -> None:
+    """Raise UnknownTopicError for bounds of partitions that the read does not include."""
     named = {key for one in bounds for key in one.partitions} - set(wanted)
     if named:
         raise UnknownTopicError(

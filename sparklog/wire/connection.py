@@ -264,10 +264,7 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on()
 
     def _send_answers(self) -> None:
-        """Send the answers that are due, all at once: a commit answers several requests.
-
-        An error closes the connection when the answers before it are sent.
-        """
+        """Send the answers that are due, all at once: a commit answers several requests."""
         answers: list[Answer] = []
         try:
             while self._slots and self._slots[0].is_due:
@@ -309,8 +306,7 @@ class Connection(asyncio.BufferedProtocol):
     def _failed(self, error: BaseException) -> None:
         """Close the connection, as a broker does after a request that it cannot understand.
 
-        So it does when a request cannot be answered because the storage fails. An error that is no
-        SparklogError is a bug, and is logged with its trace.
+        An error that is no SparklogError is a bug, and is logged with its trace.
         """
         if isinstance(error, StorageError):
             self.cut_off("storage error", error)

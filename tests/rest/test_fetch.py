@@ -1,6 +1,7 @@
 """Fetch: where it begins, how much comes, in which form, and how long it waits."""
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -102,6 +103,18 @@ class TestLimits:
     ) -> None:
         assert offsets(client, **query) == list(range(count))
 
+    @pytest.mark.parametrize(
+        ("max_bytes", "count"), [(102, 1), (103, 2), (305, 2), (306, 3), (307, 4)]
+    )
+    def test_count_headers(self, client: TestClient, max_bytes: int, count: int) -> None:
+        pair = {"key": "h", "value": b64encode(b"x" * 100).decode()}
+        records = [
+            {"partition": 1, "value": "eQ==", "headers": [pair] * pairs} for pairs in (0, 1, 2, 0)
+        ]
+        client.post("/topics/t", json={"records": records}, headers={"Content-Type": BINARY})
+
+        assert offsets(client, max_bytes=max_bytes) == list(range(count))
+
     def test_give_one_record_at_least(self, client: TestClient, log_dir: str) -> None:
         append(log_dir, 1, ["x" * 100, "y"])
 
@@ -174,6 +187,11 @@ class TestForms:
         append(log_dir, 1, [json.dumps({"a": n}) for n in range(2)])
 
         assert [one["value"] for one in fetch(client, JSON).json()] == [{"a": 0}, {"a": 1}]
+
+    def test_json_is_that_of_the_record(self, client: TestClient, log_dir: str) -> None:
+        append(log_dir, 1, [f"[{2**70}, 1.50]"])
+
+        assert f'"value":[{2**70}, 1.50]' in fetch(client, JSON).text
 
     def test_what_is_no_json_is_a_format_mismatch(self, client: TestClient, log_dir: str) -> None:
         append(log_dir, 1, ["{no"])

@@ -144,7 +144,9 @@ class TestStream:
     def test_a_large_object_is_parsed_as_a_small_one(
         self, in_parts: None, monkeypatch: pytest.MonkeyPatch, end: bytes
     ) -> None:
-        body = '{"value":{"type":"STRING","data":"日本 🗾"}}'.encode() + end
+        data = ["日本 🗾", 2**70, 1.5]
+        body = json.dumps({"value": {"type": "JSON", "data": data}}, ensure_ascii=False).encode()
+        body += end
         whole = rows_of_stream(body)
         monkeypatch.setattr("sparklog.rest.records.PART_BYTES", 1)
         in_one = rows_of_stream(body)

@@ -6,6 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.rest.deps import NAME_MAX
 
 NAMES = ["a", "b", "c", "t"]
 
@@ -42,6 +43,16 @@ class TestPages:
         self, client: TestClient, cluster: str, query: str, expected: list[list[str]]
     ) -> None:
         assert pages(client, f"{cluster}/topics{query}", "topic_name") == expected
+
+    def test_hold_every_group_whatever_its_name(
+        self, client: TestClient, cluster: str, log_dir: str
+    ) -> None:
+        names = [letter * NAME_MAX for letter in ("a", "é", "日")]
+        for name in names:
+            AdminClient(log_dir).alter_consumer_group_offsets(name, {("t", 0): 0})
+
+        found = pages(client, f"{cluster}/consumer-groups?page_size=1", "consumer_group_id")
+        assert found == [[name] for name in names]
 
     def test_hold_every_partition_once(self, client: TestClient, cluster: str) -> None:
         found = pages(client, f"{cluster}/topics/t/partitions?page_size=3", "partition_id")

@@ -41,6 +41,11 @@ def connected(log_dir: str, transport: Transport) -> GuardedProtocol:
     return protocol
 
 
+def test_a_shutdown_may_take_parts_of_a_second(log_dir: str) -> None:
+    config = server_of(settings_for(log_dir, shutdown_timeout_ms=900)).config
+    assert config.timeout_graceful_shutdown == 0.9
+
+
 class TestAnswers:
     def test_that_nobody_takes_end_the_connection(self, log_dir: str) -> None:
         async def main() -> None:

@@ -285,6 +285,25 @@ class TestStream:
 
         assert self.offsets(spark, tmp_path) == [(p, n) for p in range(3) for n in range(15)]
 
+    def test_reads_partitions_that_are_added_meanwhile_from_their_start(
+        self, spark: SparkSession, log_dir: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put_new = LocalFiles.put_new
+
+        def added(*given: Any, **how: Any) -> bool:
+            with monkeypatch.context() as once:
+                once.setattr(LocalFiles, "put_new", put_new)
+                AdminClient(log_dir).create_partitions({"t": 4})
+                append(log_dir, 3, ["a", "b"])
+                return put_new(*given, **how)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(LocalFiles, "put_new", added)
+            self.stream(spark, log_dir, tmp_path)
+
+        whole = [(p, n) for p in range(3) for n in range(10)]
+        assert self.offsets(spark, tmp_path) == [*whole, (3, 0), (3, 1)]
+
     def test_killed_at_the_seam_it_reads_no_row_twice(
         self, spark: SparkSession, log_dir: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

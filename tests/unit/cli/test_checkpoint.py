@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.admin import AdminClient
+from sparklog.admin import AdminClient, NewTopic
 from tests.command_line import CommandLine
 
 SOURCE = '{"flights":{"0":3,"1":1},"@sparklog":{"ids":{"flights":"…"}}}'
@@ -49,6 +49,12 @@ class TestShow:
         [found] = sparklog.done("checkpoint", "show", folder, "--format", "json").json
         assert found["offsets"] == {"flights": {"0": 3, "1": 1}, "other": {"0": 7}}
 
+    def test_the_source_that_is_behind_counts(self, sparklog: CommandLine, tmp_path: Path) -> None:
+        sources = ['{"flights":{"0":7,"1":1}}', '{"flights":{"0":3}}', '{"flights":{"0":5}}']
+        folder = checkpoint(tmp_path / "ckpt", *sources)
+        [found] = sparklog.done("checkpoint", "show", folder, "--format", "json").json
+        assert found["offsets"] == {"flights": {"0": 3, "1": 1}}
+
     @pytest.mark.parametrize("source", ["7", '{"flights":7}', '{"logOffset":3}', "no json"])
     def test_other_sources_are_refused(
         self, sparklog: CommandLine, tmp_path: Path, source: str
@@ -79,6 +85,15 @@ class TestGroups:
         admin.alter_consumer_group_offsets("stream", {("flights", 1): 1, ("flights", 0): 2})
         found = flights.done("checkpoint", "from-group", "stream").lines
         assert found == ['{"flights":{"0":2,"1":1}}']
+
+    def test_a_start_names_no_topic_that_is_gone(self, flights: CommandLine) -> None:
+        admin = AdminClient(flights.log_dir)
+        admin.create_topics([NewTopic("gone")])
+        admin.alter_consumer_group_offsets("stream", {("flights", 1): 1, ("gone", 0): 0})
+        admin.delete_topics(["gone"])
+        outcome = flights("checkpoint", "from-group", "stream")
+        assert (outcome.code, outcome.lines) == (0, ['{"flights":{"1":1}}'])
+        assert "'gone'" in outcome.err
 
     @pytest.mark.parametrize(
         ("arguments", "code", "message"),

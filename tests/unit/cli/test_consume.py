@@ -124,6 +124,7 @@ class TestMisuse:
             (["flights", "-J", "--format", "text"], "--format text"),
             (["flights", "-p", "x"], "partition numbers"),
             (["flights", "--follow", "-o", ":5"], "--follow"),
+            (["flights", "--follow", "--version-as-of", "1"], "--follow waits for new records"),
             (["flights", "-c", "-1"], "-c"),
         ],
     )

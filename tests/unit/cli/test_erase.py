@@ -59,6 +59,15 @@ class TestErase:
         assert (row["keys"], row["records"]) == (2, 3)
         assert offsets(sparklog) == [3]
 
+    def test_a_return_within_a_line_belongs_to_its_key(
+        self, sparklog: CommandLine, tmp_path: Path
+    ) -> None:
+        (tmp_path / "keys").write_bytes(b"alice\rbob\n")
+        command = ("erase", "--topic", "t", "--key-file", tmp_path / "keys", "--format", "json")
+        row = sparklog.done(*command, "--dry-run").json[0]
+
+        assert (row["keys"], row["records"]) == (1, 0)
+
     def test_quiet_says_nothing(self, sparklog: CommandLine) -> None:
         assert sparklog.done("erase", "--topic", "t", "--key", "bob", "--quiet").text == ""
 

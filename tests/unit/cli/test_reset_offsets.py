@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.admin import AdminClient
+from sparklog.admin import AdminClient, NewTopic
 from tests.command_line import CommandLine
 from tests.unit.cli.test_groups import admin as admin  # noqa: PLC0414 - a fixture
 from tests.unit.cli.test_groups import committed, words
@@ -52,6 +52,17 @@ class TestScenarios:
         assert (outcome.code, outcome.lines) == (0, ["flights,0,3"])
         assert "flights-0: offset 99 is outside the log, it becomes 3" in outcome.err
         assert groups.done(*asked, "--export", "-q").lines == ["flights,0,3"]
+
+    def test_offsets_of_a_topic_that_is_gone_are_left_out(
+        self, groups: CommandLine, admin: AdminClient
+    ) -> None:
+        admin.create_topics([NewTopic("gone")])
+        admin.alter_consumer_group_offsets("jobs", {("gone", 0): 0})
+        admin.delete_topics(["gone"])
+        asked = ("groups", "reset-offsets", "jobs", "--all-topics", "--to-current", "--export")
+        outcome = groups(*asked)
+        assert (outcome.code, outcome.lines) == (0, ["flights,0,1", "flights,1,1"])
+        assert "topic 'gone': offsets of partitions that do not exist" in outcome.err
 
     def test_json(self, groups: CommandLine) -> None:
         asked = ("groups", "reset-offsets", "idle", "--all-topics", "--to-earliest")

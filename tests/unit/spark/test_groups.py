@@ -1,6 +1,7 @@
 """Spark as a consumer group, without a JVM: where a read begins, and what a stream commits."""
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +76,17 @@ class TestABatch:
 
     def test_offsets_are_given_in_two_shapes(self) -> None:
         assert flat({"t": {"0": 3}}) == flat({FIRST: 3}) == {FIRST: 3}
-        with pytest.raises(InvalidOptionError, match="'t': 3 is no offset"):
-            flat({"t": 3})  # type: ignore[arg-type] # what it refuses
-        with pytest.raises(InvalidOptionError, match="'t': {'first': 3} is no offset"):
-            flat({"t": {"first": 3}})
+
+    @pytest.mark.parametrize("place", ["t", ("t", 0, 1), ("t", "first"), ("t", True), (0, 0)])
+    def test_offsets_of_no_partition_are_refused(self, place: Any) -> None:
+        with pytest.raises(InvalidOptionError, match=re.escape(f"{place!r} is no partition")):
+            flat({place: 3})
+
+    @pytest.mark.parametrize("offset", ["2", 2.5, None, True])
+    def test_offsets_that_are_none_are_refused(self, offset: Any) -> None:
+        for given in ({"t": {"0": offset}}, {FIRST: offset}):
+            with pytest.raises(InvalidOptionError, match=re.escape(f"{offset!r} is no offset")):
+                flat(given)
 
 
 class TestAStream:

@@ -8,9 +8,9 @@ import pytest
 
 from sparklog.admin import erase_table
 from sparklog.config.options import CONSUME_OPTIONS, HISTORY_OPTIONS, parse_options
-from sparklog.errors import SparklogWarning
+from sparklog.errors import SparklogWarning, UnknownTopicError
 from sparklog.spark import history_plan
-from sparklog.spark.history_plan import HistoryPlan, TablePart, plan_auto
+from sparklog.spark.history_plan import HistoryPlan, TablePart, plan_auto, plan_table
 from sparklog.spark.location import spark_location
 from sparklog.spark.plan import plan_ranges
 from sparklog.storage import open_files
@@ -95,6 +95,12 @@ class TestPlan:
 
         assert [one.spans for one in plan.tables] == [{0: [(0, 3)]}]
         assert [(one.start, one.end) for (one,) in plan.log] == [(3, 5)]
+
+    def test_of_the_table_alone_refuses_offsets_of_other_partitions(self, log_dir: str) -> None:
+        given = {"subscribe": "t", "startingOffsets": '{"u": {"0": 5}}'}
+        parsed, _ = parse_options((*CONSUME_OPTIONS, *HISTORY_OPTIONS), given)
+        with pytest.raises(UnknownTopicError, match="u-0, which the read does not include"):
+            plan_table(catalog(log_dir), parsed)
 
     def test_cuts_the_log_alone(self, log_dir: str) -> None:
         assert len(self.plan(log_dir, minPartitions=2).log) == 2

@@ -38,6 +38,16 @@ class TestOffsets:
         assert at(bounds("starting", startingOffsets='{"t": {"0": 23}}'), 1) == Bound(EARLIEST)
         assert at(bounds("ending", endingOffsets='{"t": {"0": 23}}'), 0, "u") == Bound(LATEST)
 
+    def test_may_be_given_for_all_others(self) -> None:
+        given = '{"t": {"0": 23, "*": 7}}'
+        found = bounds("starting", startingOffsets=given)
+
+        assert [at(found, 0), at(found, 9), at(found, 9, "u")] == [
+            Bound(23),
+            Bound(7),
+            Bound(EARLIEST),
+        ]
+
     def test_may_be_a_word_for_a_topic(self) -> None:
         found = bounds("ending", endingOffsets='{"t": "latest", "u": {"0": 5}}')
 
@@ -61,11 +71,13 @@ class TestOffsets:
         ("text", "message"),
         [
             ("now", "'now' is no JSON"),
+            ("[" * 100_000, "is no JSON"),
             ("[1]", "is no JSON object"),
             ('{"t": 5}', "topic 't' has 5"),
             ('{"t": "now"}', "topic 't' has 'now'"),
             ('{"t": {"0": -3}}', "-3 is neither an offset"),
             ('{"t": {"0": "5"}}', "'5' is neither an offset"),
+            ('{"t": {"*": "5"}}', "'5' is neither an offset"),
             ('{"t": {"0": true}}', "True is neither an offset"),
             ('{"t": {"0": 1.5}}', "1.5 is neither an offset"),
             ('{"t": {"-1": 5}}', "'-1' is no partition"),

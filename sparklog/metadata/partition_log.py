@@ -157,19 +157,29 @@ class PartitionLog:
         """Return where a reader of this isolation level ends: last stable or log end offset."""
         return self.last_stable_offset if isolation == READ_COMMITTED else self.log_end_offset
 
+    @property
+    def leaders_epochs(self) -> tuple[EpochStart, ...]:
+        """The epochs of the batches, and the present one.
+
+        If no batch has the present one, it begins at the log end offset, where a broker that
+        becomes the leader notes it (UnifiedLog.assignEpochStartOffset).
+        """
+        if self.epochs and self.epochs[-1].epoch >= self.leader_epoch:
+            return self.epochs
+        return (*self.epochs, EpochStart(self.leader_epoch, self.log_end_offset))
+
     def end_of_epoch(self, epoch: int) -> EpochStart | None:
         """Return the largest epoch at or below `epoch`, and the offset where it ends.
 
         An epoch older than all others ends where the first one begins. None for a negative epoch,
-        for one newer than the latest, and for a log without epochs
-        (LeaderEpochFileCache.endOffsetFor).
+        and for one newer than the leader's (LeaderEpochFileCache.endOffsetFor).
         """
-        if not self.epochs or not 0 <= epoch <= self.epochs[-1].epoch:
+        epochs = self.leaders_epochs
+        if not 0 <= epoch <= epochs[-1].epoch:
             return None
-        slot = bisect_right(self.epochs, epoch, key=lambda one: one.epoch)
-        found = self.epochs[slot - 1].epoch if slot else epoch
-        is_latest = slot == len(self.epochs)
-        end = self.log_end_offset if is_latest else self.epochs[slot].start_offset
+        slot = bisect_right(epochs, epoch, key=lambda one: one.epoch)
+        found = epochs[slot - 1].epoch if slot else epoch
+        end = self.log_end_offset if slot == len(epochs) else epochs[slot].start_offset
         return EpochStart(found, end)
 
     @property

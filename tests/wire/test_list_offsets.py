@@ -9,6 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
+from sparklog.admin import NewTopic
 from sparklog.metadata.edit import EpochStart, OpenTransaction, PartitionState, TopicEdit
 from sparklog.testing import Record, TemporaryLogDir
 from sparklog.wire.versions import APIS, ApiKey
@@ -159,6 +160,12 @@ class TestOffsetForLeaderEpoch:
     def test_tells_where_an_epoch_ends(self, client: Client, version: int) -> None:
         found = [self.ask(client, version, epoch) for epoch in (1, 2, 3, 4)]
         assert found == [(0, 1, 3), (0, 1, 3), (0, 3, 4), (0, -1, -1)]
+
+    def test_an_empty_partition_has_the_leaders_epoch(
+        self, running: RunningGateway, client: Client
+    ) -> None:
+        running.server.gateway.admin.create_topics([NewTopic("new")])
+        assert self.ask(client, 4, 0, topic="new") == (0, 0, 0)
 
     def test_what_is_not_there_is_unknown(self, client: Client) -> None:
         unknown = (ErrorCode.unknown_topic_or_partition, -1, -1)

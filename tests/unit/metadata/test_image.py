@@ -199,8 +199,14 @@ class TestEpochs:
 
         assert topic_of(image).partition(0).end_of_epoch(epoch) == end
 
-    def test_a_log_without_any_answers_none(self) -> None:
-        assert topic_of(applied(creating())).partition(0).end_of_epoch(0) is None
+    @pytest.mark.parametrize(("epoch", "end"), [(0, (0, 30)), (3, (3, 30)), (4, None)])
+    def test_the_leaders_begins_at_the_log_end(
+        self, epoch: int, end: tuple[int, int] | None
+    ) -> None:
+        state = PartitionState(log_end_offset=30, leader_epoch=3)
+        image = applied(creating(), of_topic(TopicEdit(partitions={0: state})))
+
+        assert topic_of(image).partition(0).end_of_epoch(epoch) == end
 
 
 class TestLastStableOffset:

@@ -168,7 +168,7 @@ class PartitionImport:
         if end and not segments:
             raise CorruptionError(
                 f"{self._source.path}: it has no .log, and up to {end} was imported: "
-                f"this is a part of a copy"
+                f"a part of the directory is missing"
             )
         sources = [self._source_of(files, files is segments[-1]) for files in segments]
         if known.epochs:

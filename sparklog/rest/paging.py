@@ -16,13 +16,11 @@ from typing import Annotated, Final, TypeVar
 import orjson
 from fastapi import Depends, Query, Request
 
-from sparklog.rest.deps import NAME_MAX
 from sparklog.rest.errors import ApiError
 
 PAGE_SIZE_MAX: Final = 10_000
-TOKEN_MAX: Final = 4 * (3 * NAME_MAX + 2) // 3 + 1
-"""The token of a name of 3 x NAME_MAX bytes of JSON. A path cannot name a group beyond that either:
-the headers of a request have max_header_bytes."""
+TOKEN_MAX: Final = 16 * 1024
+"""A request whose headers have more bytes is refused anyway, by default (max_header_bytes)."""
 
 Element = TypeVar("Element")
 Key = TypeVar("Key", str, int)

@@ -1,8 +1,10 @@
 """A batch as a consumer group: the ends of a read, and their commit after its records are used."""
 
+import re
 from collections.abc import Mapping, Sequence
+from operator import index
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 Offsets = Mapping[TopicPartition, int]
 OffsetsJson = Mapping[str, Mapping[str, int]]
 
-INT32_MAX: Final = 2**31 - 1
+_DIGITS: Final = re.compile(r"\d{1,10}", re.ASCII)
 _ENDS: Final[WeakKeyDictionary[DataFrame, dict[str, dict[str, int]]]] = WeakKeyDictionary()
 
 
@@ -79,15 +81,14 @@ def flat(offsets: OffsetsJson | Offsets) -> dict[TopicPartition, int]:
 
 def _place(place: object) -> TopicPartition:
     match place:
-        case (str() as topic, int() | str() as number):
-            if str(number).isdecimal() and int(number) <= INT32_MAX:
-                return TopicPartition(topic, int(number))
+        case (str() as topic, number) if _DIGITS.fullmatch(str(number)):
+            return TopicPartition(topic, int(str(number)))
     raise InvalidOptionError(f"{place!r} is no partition of a topic")
 
 
 def _offset(place: object, offset: object) -> int:
-    if isinstance(offset, int) and not isinstance(offset, bool):
-        return offset
+    if isinstance(offset, SupportsIndex) and not isinstance(offset, bool):
+        return index(offset)  # numpy's integers, too
     raise InvalidOptionError(f"{place!r}: {offset!r} is no offset")
 
 

@@ -19,7 +19,7 @@ from sparklog.log_reader import EARLIEST, LATEST
 from sparklog.model import TopicPartition
 
 OTHERS: Final = "*"
-"""All partitions of a topic that its offsets do not name, also those that are added later."""
+"""All partitions of a topic that its offsets do not name."""
 TOLD_MAX: Final = 1_000
 """The most characters of an option that an error repeats."""
 _WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
@@ -63,7 +63,9 @@ def parse_bounds(options: Mapping[str, Any], side: str, *, streaming: bool = Fal
         partitions, topics = _parse(name, options[name])
         times = {key: Bound(timestamp=_not_negative(name, ms)) for key, ms in partitions.items()}
         if topics:
-            raise InvalidOptionError(f"option {name}: takes times, not {topics}", option=name)
+            raise InvalidOptionError(
+                f"option {name}: takes times by partition, not {topics}", option=name
+            )
         return Bounds(default, times, {})
     name = f"{side}Offsets"
     if options[name] is None:
@@ -143,7 +145,7 @@ def parse_assign(text: str) -> list[TopicPartition]:
 def _json_object(name: str, text: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: an integer of 4,300 digits, too
         _refuse(name, f"{text[:TOLD_MAX]!r} is no JSON ({error})")
     if not isinstance(value, dict):
         _refuse(name, f"{text!r} is no JSON object")
@@ -152,8 +154,8 @@ def _json_object(name: str, text: str) -> dict[str, Any]:
 
 def _partition(name: str, value: Any) -> int:
     text = str(value)
-    if isinstance(value, bool) or not (text.isascii() and text.isdigit()):
-        _refuse(name, f"{value!r} is no partition")
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and len(text) <= 10):
+        _refuse(name, f"{text[:TOLD_MAX]!r} is no partition")
     return int(text)
 
 

@@ -153,12 +153,12 @@ def readers_of(catalog: Catalog, wanted: Selected) -> dict[str, TopicReader]:
 
 
 def refuse_others(wanted: Selected, *bounds: Bounds) -> None:
-    """Raise UnknownTopicError for bounds of partitions that the read does not include."""
-    named = {key for one in bounds for key in one.partitions} - set(wanted)
-    if named:
+    """Raise UnknownTopicError for bounds of topics or partitions that the read does not include."""
+    partitions = {key for one in bounds for key in one.partitions} - set(wanted)
+    topics = {topic for one in bounds for topic in one.topics} - {key.topic for key in wanted}
+    if named := [*sorted(topics), *map(str, sorted(partitions))]:
         raise UnknownTopicError(
-            f"offsets are given for {', '.join(map(str, sorted(named)))}, which the read does not "
-            f"include"
+            f"offsets are given for {', '.join(named)}, which the read does not include"
         )
 
 

@@ -179,6 +179,8 @@ class Coordinators:
         shard, name = Shard(limits, lambda: str(uuid4())), f"{OFFSETS_TOPIC}-{number}"
         if gateway.clock.boot_ms() < self._left_alone.get(number, 0):
             raise NotCoordinatorError(f"{name} was claimed by another instance")
+        if self._is_closed:
+            raise NotCoordinatorError(ENDS)
 
         def read() -> tuple[int, int]:
             epoch = claim(gateway.catalog, topic, number)
@@ -187,7 +189,7 @@ class Coordinators:
             return epoch, load(gateway.catalog, topic, number, shard)
 
         epoch, end = await gateway.lookup(read)
-        if self._is_closed:
+        if self._is_closed:  # meanwhile
             raise NotCoordinatorError(ENDS)
         claimed = Claimed(topic, number, epoch, end)
         log = Log(partial(self._read, topic, number), partial(self._log_end, topic, number))

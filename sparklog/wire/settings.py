@@ -131,7 +131,7 @@ class Settings(BaseSettings):
     (connection.failed.authentication.delay.ms).
     """
     authentication_timeout_ms: Positive = 10_000
-    """How long a connection may take for TLS, and how long for authentication."""
+    """How long a connection may be open before it is authenticated, TLS included."""
     receive_timeout_ms: Positive = 60_000
     """How long a client may take to send a request."""
     send_timeout_ms: Positive = 60_000

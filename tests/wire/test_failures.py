@@ -283,16 +283,20 @@ class TestAStorageThatFails:
         async def fails(*_: Any) -> None:
             raise StorageError("the disk is gone")
 
-        def waits(*_: Any, **__: Any) -> None:
-            raise BlockingIOError
+        found = running.server.gateway
+        found.admin.create_topics([NewTopic("t", 1)])
+        monkeypatch.setattr(found, "image", fails)
+        monkeypatch.setattr(found.topics, "image_at_hand", lambda **_: None)
 
-        running.server.gateway.admin.create_topics([NewTopic("t", 1)])
-        monkeypatch.setattr(running.server.gateway, "image", fails)
-        monkeypatch.setattr(FetchRequest, "read", waits)
-
-    def test_answers_a_fetch_with_its_error(self, client: Client) -> None:
-        [found] = partitions_of(client.ask(fetch_request(12, "t", Part())))
-        assert found.error_code == ErrorCode.kafka_storage_error
+    @pytest.mark.parametrize(
+        ("version", "code"),
+        [(5, ErrorCode.not_leader_or_follower), (6, ErrorCode.kafka_storage_error)],
+    )
+    def test_answers_a_fetch_with_its_error(
+        self, client: Client, version: int, code: ErrorCode
+    ) -> None:
+        [found] = partitions_of(client.ask(fetch_request(version, "t", Part())))
+        assert found.error_code == code
 
     def test_is_told_apart_from_a_client_at_fault(
         self, running: RunningGateway, client: Client, caplog: pytest.LogCaptureFixture

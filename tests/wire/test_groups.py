@@ -338,9 +338,25 @@ class TestFailures:
                 assert code is ErrorCode.member_id_required
 
 
-def test_a_gateway_that_ends_claims_nothing(running: RunningGateway, client: Client) -> None:
-    running.server.gateway.coordinators.close()
-    assert GroupMember(client).join().error_code is ErrorCode.not_coordinator
+class TestAGatewayThatEnds:
+    def test_claims_nothing(
+        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.wire.coordinators.claim", lambda *_: pytest.fail("claimed"))
+        running.server.gateway.coordinators.close()
+        assert GroupMember(client).join().error_code is ErrorCode.not_coordinator
+
+    def test_gives_up_a_claim_that_is_under_way(
+        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        coordinators = running.server.gateway.coordinators
+
+        def claimed(*_: object) -> int:
+            coordinators.close()
+            return 1
+
+        monkeypatch.setattr("sparklog.wire.coordinators.claim", claimed)
+        assert GroupMember(client).join().error_code is ErrorCode.not_coordinator
 
 
 def fail(*_: object) -> None:

@@ -62,7 +62,7 @@ async def _unless_failed(
     try:
         return await _when_due(call, request, read)
     except StorageError as error:
-        return fetch_answer(call, request.failed(error.code))
+        return fetch_answer(call, request.failed(error))
 
 
 async def _when_due(call: Call, request: FetchRequest, read: tuple[Image, Topics] | None) -> Reply:

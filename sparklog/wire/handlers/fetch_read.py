@@ -25,6 +25,8 @@ from sparklog.wire.topic_ids import with_uuid
 
 FETCH_MAX_BYTES: Final = 55 * 1024 * 1024
 """The broker's fetch.max.bytes."""
+NO_STORAGE_UNTIL: Final = 5
+"""The last version without KAFKA_STORAGE_ERROR."""
 LEADERS_FROM: Final = 16
 """The first version whose answer names the leader with an error (KIP-951)."""
 
@@ -93,23 +95,31 @@ class FetchRequest:
                 except MissingFileError as error:
                     if not is_last:
                         raise
-                    answer = Fetched(partition=asked.partition, error_code=error.code)
+                    answer = Fetched(partition=asked.partition, error_code=self._code_of(error))
                 except SparklogError as error:
-                    answer = Fetched(partition=asked.partition, error_code=error.code)
+                    answer = Fetched(partition=asked.partition, error_code=self._code_of(error))
                 if answer.size:
                     limits = _Limits(limits.left - answer.size, False, at_once)
                 found.append(answer)
             answers.append(TopicFetched(topic, found))
         return answers
 
-    def failed(self, error_code: int) -> Sequence[TopicFetched]:
+    def failed(self, error: SparklogError) -> Sequence[TopicFetched]:
         """Return answers that have an error for all partitions."""
+        code = self._code_of(error)
         return [
             TopicFetched(
-                topic, [Fetched(partition=one.partition, error_code=error_code) for one in parts]
+                topic, [Fetched(partition=one.partition, error_code=code) for one in parts]
             )
             for topic, parts in self.asked.topics
         ]
+
+    def _code_of(self, error: SparklogError) -> int:
+        """Return an error's code; old clients do not know that of a storage (KafkaApis)."""
+        is_unknown = self.call.version <= NO_STORAGE_UNTIL
+        if is_unknown and error.code == ErrorCode.KAFKA_STORAGE_ERROR:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return error.code
 
     def _source(self, image: Image, asked: str | UUID) -> _Source | int:
         """Return the topic, or the error code of all its partitions."""

@@ -42,12 +42,12 @@ class TestEpoch:
 
 class TestFiles:
     @pytest.mark.parametrize("with_index", [True, False])
-    def test_without_a_log_are_a_part_of_a_copy(self, with_index: bool, interop: Interop) -> None:
+    def test_without_a_log_are_incomplete(self, with_index: bool, interop: Interop) -> None:
         imported(interop, batch(0))
         log = interop.partition() / "00000000000000000000.log"
         log.rename(log.with_suffix(".index")) if with_index else log.unlink()
 
-        expected = "it has no .log, and up to 2 was imported: this is a part of a copy"
+        expected = "it has no .log, and up to 2 was imported: a part of the directory is missing"
         assert interop.problem() == f"{interop.partition()}: {expected}"
 
 

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sparklog.admin import AdminClient, NewTopic
@@ -76,8 +77,12 @@ class TestABatch:
 
     def test_offsets_are_given_in_two_shapes(self) -> None:
         assert flat({"t": {"0": 3}}) == flat({FIRST: 3}) == {FIRST: 3}
+        of_pandas: Any = {"t": {0: np.int64(3)}}
+        assert flat(of_pandas) == {FIRST: 3}
 
-    @pytest.mark.parametrize("place", ["t", ("t", 0, 1), ("t", "first"), ("t", True), (0, 0)])
+    @pytest.mark.parametrize(
+        "place", ["t", ("t", 0, 1), ("t", "first"), ("t", "9" * 5_000), ("t", True), (0, 0)]
+    )
     def test_offsets_of_no_partition_are_refused(self, place: Any) -> None:
         with pytest.raises(InvalidOptionError, match=re.escape(f"{place!r} is no partition")):
             flat({place: 3})

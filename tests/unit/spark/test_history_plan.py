@@ -96,10 +96,15 @@ class TestPlan:
         assert [one.spans for one in plan.tables] == [{0: [(0, 3)]}]
         assert [(one.start, one.end) for (one,) in plan.log] == [(3, 5)]
 
-    def test_of_the_table_alone_refuses_offsets_of_other_partitions(self, log_dir: str) -> None:
-        given = {"subscribe": "t", "startingOffsets": '{"u": {"0": 5}}'}
+    @pytest.mark.parametrize(
+        ("offsets", "named"), [('{"u": {"0": 5}}', "u-0"), ('{"u": {"*": 5}}', "u")]
+    )
+    def test_of_the_table_alone_refuses_offsets_of_other_partitions(
+        self, log_dir: str, offsets: str, named: str
+    ) -> None:
+        given = {"subscribe": "t", "startingOffsets": offsets}
         parsed, _ = parse_options((*CONSUME_OPTIONS, *HISTORY_OPTIONS), given)
-        with pytest.raises(UnknownTopicError, match="u-0, which the read does not include"):
+        with pytest.raises(UnknownTopicError, match=f"for {named}, which the read does not"):
             plan_table(catalog(log_dir), parsed)
 
     def test_cuts_the_log_alone(self, log_dir: str) -> None:

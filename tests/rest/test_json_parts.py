@@ -140,11 +140,11 @@ class TestStream:
             rows_of_stream(b"5 " * (REFUSALS_MAX + 1))
         assert RECORDS_MAX > REFUSALS_MAX
 
+    @pytest.mark.parametrize("data", ["日本 🗾", ["日本 🗾", 2**70, 1.5]])
     @pytest.mark.parametrize("end", [b"", b" {}", b" NaN"])
     def test_a_large_object_is_parsed_as_a_small_one(
-        self, in_parts: None, monkeypatch: pytest.MonkeyPatch, end: bytes
+        self, in_parts: None, monkeypatch: pytest.MonkeyPatch, data: Any, end: bytes
     ) -> None:
-        data = ["日本 🗾", 2**70, 1.5]
         body = json.dumps({"value": {"type": "JSON", "data": data}}, ensure_ascii=False).encode()
         body += end
         whole = rows_of_stream(body)

@@ -50,20 +50,26 @@ class TestAHandlerThatFails:
         assert "a bug" in caplog.text
 
 
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[asyncio.Future[Reply]]:
+    """The produce requests that have begun, each to be answered by the test."""
+    found: list[asyncio.Future[Reply]] = []
+
+    def held(_: Call) -> asyncio.Future[Reply]:
+        found.append(asyncio.get_running_loop().create_future())
+        return found[-1]
+
+    monkeypatch.setitem(HANDLERS, ApiKey.PRODUCE, held)
+    return found
+
+
 class TestPipelinedRequests:
     def test_are_answered_in_their_order(
-        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+        self, running: RunningGateway, client: Client, begun: list[asyncio.Future[Reply]]
     ) -> None:
-        begun: list[asyncio.Future[Reply]] = []
-
-        def held(_: Call) -> asyncio.Future[Reply]:
-            begun.append(asyncio.get_running_loop().create_future())
-            return begun[-1]
-
         async def answer(number: int, body: bytes) -> None:
             begun[number].set_result([body])
 
-        monkeypatch.setitem(HANDLERS, ApiKey.PRODUCE, held)
         for _ in range(2):
             client.send(produce_request(9, "t", (0, client_batch("a"))))
         until(lambda: len(begun) == 2)
@@ -356,18 +362,11 @@ class TestTheEnd:
         assert "shutdown_timeout_ms" in caplog.text
 
     def test_takes_no_further_request(
-        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+        self, running: RunningGateway, client: Client, begun: list[asyncio.Future[Reply]]
     ) -> None:
-        begun: list[asyncio.Future[Reply]] = []
-
-        def held(_: Call) -> asyncio.Future[Reply]:
-            begun.append(asyncio.get_running_loop().create_future())
-            return begun[-1]
-
         async def answer() -> None:
             begun[0].set_result([b"first"])
 
-        monkeypatch.setitem(HANDLERS, ApiKey.PRODUCE, held)
         client.send(produce_request(9, "t", (0, client_batch("a"))))
         until(lambda: len(begun) == 1)
         ending = running.begin(running.server.close())

@@ -4,10 +4,13 @@ An offset range is [start, end). Times are milliseconds since the epoch; -1 mean
 Kafka.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple
+
+_DIGITS = re.compile("[0-9]{1,10}")
 
 NO_TIMESTAMP = -1
 """RecordBatch.NO_TIMESTAMP: the record or batch carries no time."""
@@ -51,6 +54,12 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+def partition_number(value: object) -> int | None:
+    """Return the number of a partition, which JSON names by text; None if it is none."""
+    text = str(value)
+    return int(text) if _DIGITS.fullmatch(text) else None
 
 
 def offsets_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:

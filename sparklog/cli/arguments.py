@@ -157,7 +157,7 @@ class PastArguments(CommonArguments):
 
     @property
     def is_of_the_past(self) -> bool:
-        """Whether a commit was asked for."""
+        """True if --version-as-of or --timestamp-as-of is given."""
         return self.version_as_of is not None or self.timestamp_as_of is not None
 
     def catalog_as_of(self) -> "Catalog":

@@ -143,7 +143,7 @@ PRODUCE_OPTIONS = (
     _count("txnVersion", "Number of the write; grows with each write of txnAppId.", minimum=0),
 )
 
-_OFFSETS = "JSON {topic: {partition: offset}}, -2 earliest, -1 latest"
+_OFFSETS = "JSON {topic: {partition or *: offset}}, -2 earliest, -1 latest, * all others"
 _TIMES = "JSON {topic: {partition: milliseconds}}"
 
 ISOLATION_LEVEL = _choice(

@@ -235,17 +235,15 @@ def _encoded(data: Sequence[bytes | None]) -> list[str | None]:
 
 def _parsed(data: Sequence[bytes | None], offsets: Sequence[int]) -> list[Any]:
     """Return JSON as it was stored: to read large integers would round them."""
-    parsed = []
     for one, offset in zip(data, offsets, strict=True):
         try:
             if one is not None:
                 orjson.loads(one)
-            parsed.append(None if one is None else orjson.Fragment(one))
         except ValueError:
             raise ApiError(
                 FORMAT_MISMATCH, f"the record at offset {offset} is no JSON: ask for {BINARY}"
             ) from None
-    return parsed
+    return [None if one is None else orjson.Fragment(one) for one in data]
 
 
 def _add_headers(rows: list[dict[str, Any]], headers: list[Any]) -> None:

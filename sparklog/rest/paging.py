@@ -40,7 +40,7 @@ class Page:
             Query(
                 max_length=TOKEN_MAX,
                 pattern="^[A-Za-z0-9_-]*$",
-                description="That in metadata.next",
+                description="The token in metadata.next",
             ),
         ] = None,
     ) -> None:

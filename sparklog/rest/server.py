@@ -165,7 +165,7 @@ def server_of(settings: Settings) -> Server:
         log_config=None,
         server_header=False,
     )
-    # uvicorn waits so many seconds with asyncio.wait_for, which takes parts of them, too.
+    # uvicorn declares an int, and gives it to asyncio.wait_for, which takes parts of a second.
     seconds: Any = settings.shutdown_timeout_ms / 1000
     config.timeout_graceful_shutdown = seconds
     return Server(config, app.state.service)

@@ -1,6 +1,5 @@
 """A batch as a consumer group: the ends of a read, and their commit after its records are used."""
 
-import re
 from collections.abc import Mapping, Sequence
 from operator import index
 from os import PathLike, fspath
@@ -11,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.config.options import parse_options
 from sparklog.errors import InvalidOptionError
-from sparklog.model import TopicPartition, offsets_json
+from sparklog.model import TopicPartition, offsets_json, partition_number
 from sparklog.spark.connect import planned
 from sparklog.storage import open_files
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 Offsets = Mapping[TopicPartition, int]
 OffsetsJson = Mapping[str, Mapping[str, int]]
 
-_DIGITS: Final = re.compile(r"\d{1,10}", re.ASCII)
 _ENDS: Final[WeakKeyDictionary[DataFrame, dict[str, dict[str, int]]]] = WeakKeyDictionary()
 
 
@@ -81,8 +79,8 @@ def flat(offsets: OffsetsJson | Offsets) -> dict[TopicPartition, int]:
 
 def _place(place: object) -> TopicPartition:
     match place:
-        case (str() as topic, number) if _DIGITS.fullmatch(str(number)):
-            return TopicPartition(topic, int(str(number)))
+        case (str() as topic, named) if (number := partition_number(named)) is not None:
+            return TopicPartition(topic, number)
     raise InvalidOptionError(f"{place!r} is no partition of a topic")
 
 

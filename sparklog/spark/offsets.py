@@ -12,11 +12,11 @@ or "latest" for a whole topic.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from sparklog.errors import InvalidOptionError, OffsetOutOfRangeError
 from sparklog.log_reader import EARLIEST, LATEST
-from sparklog.model import TopicPartition
+from sparklog.model import TopicPartition, partition_number
 
 OTHERS: Final = "*"
 """All partitions of a topic that its offsets do not name."""
@@ -148,15 +148,15 @@ def _json_object(name: str, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # ValueError: an integer of 4,300 digits, too
         _refuse(name, f"{text[:TOLD_MAX]!r} is no JSON ({error})")
     if not isinstance(value, dict):
-        _refuse(name, f"{text!r} is no JSON object")
+        _refuse(name, f"{text[:TOLD_MAX]!r} is no JSON object")
     return dict(value)
 
 
 def _partition(name: str, value: Any) -> int:
-    text = str(value)
-    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and len(text) <= 10):
-        _refuse(name, f"{text[:TOLD_MAX]!r} is no partition")
-    return int(text)
+    number = partition_number(value)
+    if number is None:
+        _refuse(name, f"{str(value)[:TOLD_MAX]!r} is no partition")
+    return number
 
 
 def _integer(name: str, value: Any) -> int:
@@ -180,7 +180,7 @@ _EXAMPLES: Final = {
 }
 
 
-def _refuse(name: str, problem: str) -> Any:
+def _refuse(name: str, problem: str) -> NoReturn:
     raise InvalidOptionError(
         f"option {name}: {problem}; expected e.g. {_EXAMPLES[name]}", option=name
     )

@@ -270,6 +270,7 @@ class TestChanging:
             (GROUP, {("nowhere", 0): 1}, UnknownTopicError),
             (GROUP, {("flights", 2): 1}, UnknownTopicError),
             (GROUP, {FLIGHTS: 1, SECOND: -1}, OffsetOutOfRangeError),
+            (GROUP, {FLIGHTS: 1, SECOND: 2**63}, OffsetOutOfRangeError),
             (GROUP, {FLIGHTS: CommittedOffset(1, metadata="x" * 4097)}, UsageError),
         ],
     )

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from socket import SHUT_WR
@@ -16,6 +15,7 @@ from sparklog.errors import CommitConflictError, LogDirError, StorageError, Stor
 from sparklog.group_commit.appends import AppendCommit
 from sparklog.storage.local import LocalFiles
 from sparklog.testing import TemporaryLogDir
+from sparklog.wire.connection import Connection
 from sparklog.wire.handlers import HANDLERS, Call, Reply
 from sparklog.wire.handlers.fetch_read import FetchRequest
 from sparklog.wire.versions import ApiKey
@@ -362,20 +362,33 @@ class TestTheEnd:
         assert "shutdown_timeout_ms" in caplog.text
 
     def test_takes_no_further_request(
-        self, running: RunningGateway, client: Client, begun: list[asyncio.Future[Reply]]
+        self,
+        running: RunningGateway,
+        begun: list[asyncio.Future[Reply]],
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        taken: list[int] = []
+        take = Connection.buffer_updated
+
+        def noted(connection: Connection, nbytes: int) -> None:
+            take(connection, nbytes)
+            taken.append(nbytes)
+
         async def answer() -> None:
             begun[0].set_result([b"first"])
 
-        client.send(produce_request(9, "t", (0, client_batch("a"))))
-        until(lambda: len(begun) == 1)
-        ending = running.begin(running.server.close())
-        until(lambda: running.server.gateway.is_ending)
-        client.send(produce_request(9, "t", (0, client_batch("b"))))
-        time.sleep(0.05)
-        running.run(answer())
-        assert client.receive_frame().endswith(b"first")
-        assert client.receive_frame() == b""
+        monkeypatch.setattr(Connection, "buffer_updated", noted)
+        with Client(running.port) as client:
+            client.send(produce_request(9, "t", (0, client_batch("a"))))
+            until(lambda: len(begun) == 1)
+            ending = running.begin(running.server.close())
+            until(lambda: running.server.gateway.is_ending)
+            seen = len(taken)
+            client.send(produce_request(9, "t", (0, client_batch("b"))))
+            until(lambda: len(taken) > seen)
+            running.run(answer())
+            assert client.receive_frame().endswith(b"first")
+            assert client.receive_frame() == b""
         ending.result(60)
         assert len(begun) == 1
 

@@ -76,8 +76,9 @@ async def consumer_group_heartbeat(call: Call) -> Reply:
 def _owned(topics: Iterable[Any] | None) -> Partitions | None:
     if topics is None:
         return None
-    ids = [(topic_id_of(one.topic_id or NO_UUID), one.partitions) for one in topics]
-    return frozenset((topic_id, number) for topic_id, numbers in ids for number in numbers)
+    return frozenset(
+        (topic_id_of(one.topic_id or NO_UUID), n) for one in topics for n in one.partitions
+    )
 
 
 def _by_topic(places: Partitions) -> list[Fields]:

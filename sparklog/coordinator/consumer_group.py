@@ -17,6 +17,7 @@ from typing import Any, Final
 from sparklog.coordinator import consumer_records as records
 from sparklog.coordinator import records as kinds
 from sparklog.coordinator.assignors import ASSIGNORS, NOTHING, Partitions, Reader
+from sparklog.coordinator.batches import fits
 from sparklog.coordinator.consumer_member import ConsumerMember, MemberState, reconciled
 from sparklog.coordinator.records import CoordinatorRecord, Record
 from sparklog.coordinator.requests import (
@@ -90,7 +91,7 @@ class ConsumerGroup:
 
     def heartbeat(self, request: ConsumerHeartbeat, now: Now, out: Effects) -> ConsumerAnswer:
         """Take a ConsumerGroupHeartbeat that `consumer_requests.refusal` has accepted."""
-        if problem := self._problem(request):
+        if problem := self._problem(request) or self._size_problem(request):
             return ConsumerAnswer(*problem)
         if request.epoch < JOIN_EPOCH:
             return self._leave(request, out)
@@ -145,18 +146,35 @@ class ConsumerGroup:
             return ErrorCode.FENCED_INSTANCE_ID, message
         return _epoch_problem(member, request)
 
+    def _size_problem(self, request: ConsumerHeartbeat) -> tuple[int, str] | None:
+        """Return the code and the message if a subscription is too large.
+
+        The member's record may fill half a batch: with it the group's targets may change.
+        """
+        known = self._known(request) or ConsumerMember(member_id=request.member_id)
+        member = _told(known, request)
+        most = self._limits.batch_bytes_max // 2
+        if member == known or fits([records.member_record(self.group_id, member)], most):
+            return None
+        message = f"The subscription of a member is too large: its record may have {most} bytes."
+        return ErrorCode.UNKNOWN_SERVER_ERROR, message
+
+    def _known(self, request: ConsumerHeartbeat) -> ConsumerMember | None:
+        """Return the member that sends a request, a static member by its instance id."""
+        member_id = request.member_id
+        if request.instance_id is not None:
+            member_id = self._static_ids.get(request.instance_id, member_id)
+        return self.members.get(member_id)
+
     def _joined(self, request: ConsumerHeartbeat, out: Effects) -> ConsumerMember:
         """Return the member that sends a request; a static member replaces its former member id."""
-        known_id = request.member_id
-        if request.instance_id is not None:
-            known_id = self._static_ids.get(request.instance_id, known_id)
-        known = self.members.get(known_id)
+        known = self._known(request)
         if known is None:
             return ConsumerMember(member_id=request.member_id)
-        if known_id == request.member_id:
+        if known.member_id == request.member_id:
             return known
         member = replace(known, member_id=request.member_id, epoch=0, previous_epoch=0)
-        target = self.targets.get(known_id, NOTHING)
+        target = self.targets.get(known.member_id, NOTHING)
         self._remove(known, out)
         self.targets[member.member_id] = target
         out.records += [

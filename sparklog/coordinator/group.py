@@ -8,9 +8,10 @@ Rules and codes are those of Kafka 4.1.1 (GroupMetadataManager, ClassicGroup). T
 request that must wait stays in its member.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
+from sparklog.coordinator.group_checks import generation_problem, join_problem, sync_problem
 from sparklog.coordinator.member import Member
 from sparklog.coordinator.members import Members
 from sparklog.coordinator.requests import (
@@ -37,14 +38,18 @@ NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000
 
 
 class Group:
-    """One group. `save` appends its record to the effects; `new_id` returns a unique text."""
+    """One group. `new_id` returns a unique text.
+
+    `save` appends the group's record to the effects, with new assignments by member id if they are
+    given. It returns False, and appends nothing, if the record is larger than a batch may be.
+    """
 
     def __init__(
         self,
         group_id: str,
         limits: GroupLimits,
         timers: Timers[Timer],
-        save: Callable[["Group"], None],
+        save: Callable[["Group", Mapping[str, bytes] | None], bool],
         new_id: Callable[[], str],
     ) -> None:
         self.group_id = group_id
@@ -68,7 +73,7 @@ class Group:
 
     def join(self, request: JoinRequest, token: Token, now: Now, out: Effects) -> None:
         """Take a JoinGroup (its session timeout is checked already); answer it now or later."""
-        if problem := self._join_problem(request):
+        if problem := join_problem(self, request, self._limits):
             out.answer(token, JoinAnswer(problem, request.member_id))
             if problem == ErrorCode.GROUP_MAX_SIZE_REACHED:
                 self._forget(request.member_id)
@@ -86,31 +91,6 @@ class Group:
             out.answer(token, JoinAnswer(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         else:
             self._add(request, f"{request.client_id}-{self._new_id()}", token, now, out)
-
-    def _join_problem(self, request: JoinRequest) -> int:
-        names = {one.name for one in request.protocols}
-        is_pending = request.member_id in self.members.pending
-        if not self._takes(request.member_id):
-            return ErrorCode.GROUP_MAX_SIZE_REACHED
-        if not (request.protocol_type and names):
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if self.state is not State.EMPTY:
-            is_same = self.protocol_type == request.protocol_type
-            if not is_same or (len(self.members) and names.isdisjoint(self.members.candidates)):
-                return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if request.member_id and not (is_pending and request.instance_id is None):
-            return self.members.problem(request.member_id, request.instance_id)
-        return NONE
-
-    def _takes(self, member_id: str) -> bool:
-        """Whether group.max.size lets a member in."""
-        if self.state is State.EMPTY:
-            return True
-        member = self.members.get(member_id)
-        if self.state is State.PREPARING:
-            is_joining = member is not None and member.joining is not None
-            return is_joining or self.members.joining < self._limits.max_size
-        return member is not None or len(self.members) < self._limits.max_size
 
     def _add(
         self, request: JoinRequest, member_id: str, token: Token, now: Now, out: Effects
@@ -163,7 +143,8 @@ class Group:
         member.client_id, member.client_host = request.client_id, request.client_host
         self._update(member, request, token, out)
         self._session(member_id, member.session_timeout_ms, now)
-        if self.state is not State.STABLE or self.members.selected() != self.protocol:
+        is_same = self.state is State.STABLE and self.members.selected() == self.protocol
+        if not (is_same and self._save(self, None)):
             self._rebalance(now, out)
             return
         member.joining = None
@@ -173,7 +154,6 @@ class Group:
             answer = answer._replace(leader=leader or "", members=())
         else:
             answer = answer._replace(skip_assignment=leader == known)
-        self._save(self)
         out.answer(token, answer)
 
     def _update(self, member: Member, request: JoinRequest, token: Token, out: Effects) -> None:
@@ -196,8 +176,13 @@ class Group:
 
     # ---------------------------------------------------------------------------------- rebalance
 
-    def _rebalance(self, now: Now, out: Effects) -> None:
-        """Begin a rebalance if none is under way; complete the join if all members have joined."""
+    def _rebalance(
+        self, now: Now, out: Effects, code: int = ErrorCode.REBALANCE_IN_PROGRESS
+    ) -> None:
+        """Begin a rebalance if none is under way; complete the join if all members have joined.
+
+        Members that wait for their assignments get the error `code`.
+        """
         if self.state is State.PREPARING:
             if not self._is_initial and self.members.have_all_joined:
                 self._complete_join(now, out)
@@ -206,7 +191,7 @@ class Group:
             for one in self.members:
                 if one.syncing is not None:  # its session may have ended while it waited
                     self._session(one.member_id, one.session_timeout_ms, now)
-                self._answer_sync(one, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS), out)
+                self._answer_sync(one, SyncAnswer(code), out)
                 one.assignment = b""
         self._timers.cancel(Timer(self.group_id, SYNC))
         self._unsynced.clear()
@@ -248,7 +233,7 @@ class Group:
         if not len(self.members):
             self.protocol = None
             self._enter(State.EMPTY, now)
-            self._save(self)
+            self._save(self, None)
             return
         self.protocol = self.members.selected()
         self._enter(State.COMPLETING, now)
@@ -265,8 +250,12 @@ class Group:
     # --------------------------------------------------------------------------------------- sync
 
     def sync(self, request: SyncRequest, token: Token, now: Now, out: Effects) -> None:
-        """Take a SyncGroup; answer it now or later."""
-        if problem := self._sync_problem(request):
+        """Take a SyncGroup; answer it now or later.
+
+        If the leader's assignments cannot be saved, all members get an error and join again
+        (GroupMetadataManager.resetAndPropagateAssignmentWithError).
+        """
+        if problem := sync_problem(self, request):
             out.answer(token, SyncAnswer(problem))
             return
         member = self.members[request.member_id]
@@ -277,25 +266,16 @@ class Group:
             return
         self._answer_sync(member, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS), out)
         member.syncing = token
-        if member.member_id == self.members.leader:
-            for one in self.members:
-                one.assignment = request.assignments.get(one.member_id, b"")
-            self._enter(State.STABLE, now)
-            self._save(self)
-            for one in self.members:
-                self._answer_sync(one, self._sync_answer(one), out)
-                self._session(one.member_id, one.session_timeout_ms, now)
-
-    def _sync_problem(self, request: SyncRequest) -> int:
-        if problem := self.members.problem(request.member_id, request.instance_id):
-            return problem
-        if request.generation != self.generation:
-            return ErrorCode.ILLEGAL_GENERATION
-        if request.protocol_type not in (None, self.protocol_type):
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        if request.protocol_name not in (None, self.protocol):
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        return ErrorCode.REBALANCE_IN_PROGRESS if self.state is State.PREPARING else NONE
+        if member.member_id != self.members.leader:
+            return
+        if not self._save(self, request.assignments):
+            self._rebalance(now, out, ErrorCode.UNKNOWN_SERVER_ERROR)
+            return
+        self._enter(State.STABLE, now)
+        for one in self.members:
+            one.assignment = request.assignments.get(one.member_id, b"")
+            self._answer_sync(one, self._sync_answer(one), out)
+            self._session(one.member_id, one.session_timeout_ms, now)
 
     def _sync_answer(self, member: Member) -> SyncAnswer:
         return SyncAnswer(NONE, self.protocol_type, self.protocol, member.assignment)
@@ -304,10 +284,8 @@ class Group:
 
     def heartbeat(self, request: HeartbeatRequest, now: Now) -> int:
         """Take a Heartbeat; return the error code of the answer."""
-        if problem := self.members.problem(request.member_id, request.instance_id):
+        if problem := generation_problem(self, request):
             return problem
-        if request.generation != self.generation:
-            return ErrorCode.ILLEGAL_GENERATION
         self.is_alive(request.member_id, now)
         return ErrorCode.REBALANCE_IN_PROGRESS if self.state is State.PREPARING else NONE
 

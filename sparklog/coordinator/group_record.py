@@ -7,12 +7,11 @@ their generation and the chosen protocol.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sparklog.coordinator.batches import fits
 from sparklog.coordinator.consumer_protocol import CONSUMER, topics_of
 from sparklog.coordinator.group import Group
 from sparklog.coordinator.member import Member
 from sparklog.coordinator.records import GROUP_METADATA, Record, write_record
-from sparklog.coordinator.requests import DescribedGroup, DescribedMember, Protocol, SyncRequest
+from sparklog.coordinator.requests import DescribedGroup, DescribedMember, Protocol
 from sparklog.coordinator.states import State
 from sparklog.errors import CorruptRecordError
 
@@ -46,16 +45,6 @@ def group_record(group: Group, assignments: Mapping[str, bytes] | None = None) -
         ],
     }
     return write_record(GROUP_METADATA, {"group": group.group_id}, VERSION, value)
-
-
-def can_sync(group: Group, request: SyncRequest, bytes_max: int) -> bool:
-    """Return True if a SyncGroup writes no record that is larger than a batch may be.
-
-    Only the leader's request writes one: the group's.
-    """
-    if request.member_id != group.members.leader:
-        return True
-    return fits([group_record(group, request.assignments)], bytes_max)
 
 
 def no_group_record(group_id: str) -> Record:

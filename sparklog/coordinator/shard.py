@@ -18,7 +18,6 @@ from sparklog.coordinator.consumer_group import ConsumerGroup
 from sparklog.coordinator.consumer_requests import described_consumers, refusal
 from sparklog.coordinator.group import Group
 from sparklog.coordinator.group_record import (
-    can_sync,
     described,
     group_record,
     no_group_record,
@@ -262,8 +261,6 @@ class Shard:
             case SyncRequest():
                 if group is None:
                     out.answer(token, SyncAnswer(problem))
-                elif not can_sync(group, request, self._limits.batch_bytes_max):
-                    out.answer(token, SyncAnswer(ErrorCode.UNKNOWN_SERVER_ERROR))
                 else:
                     group.sync(request, token, now, out)
             case HeartbeatRequest():
@@ -365,8 +362,11 @@ class Shard:
         group = self._groups[group_id] = ConsumerGroup(group_id, self._limits, self._timers)
         return group
 
-    def _save(self, group: Group) -> None:
-        self._out.records.append(group_record(group))
+    def _save(self, group: Group, assignments: Mapping[str, bytes] | None) -> bool:
+        record = group_record(group, assignments)
+        is_saved = fits([record], self._limits.batch_bytes_max)
+        self._out.records += [record] if is_saved else []
+        return is_saved
 
     def _forget_unused(self, group_id: str) -> None:
         """Forget a group that has no record in the log and is not in use."""

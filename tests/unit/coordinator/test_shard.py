@@ -15,7 +15,8 @@ from sparklog.coordinator.requests import (
 )
 from sparklog.errors import CorruptRecordError, ErrorCode
 from sparklog.model import TopicPartition
-from tests.group_language import FLIGHTS, GROUP, START_MS, TRAINS, Groups, stable
+from tests.consumer_language import Consumers
+from tests.group_language import FLIGHTS, GROUP, RANGE, START_MS, TRAINS, Groups, stable
 
 DAY_MS = 24 * 60 * 60 * 1000
 RETENTION_MS = 7 * DAY_MS
@@ -160,7 +161,7 @@ class TestDeleting:
 
 
 class TestLargeRequests:
-    """One that would write more than a batch holds is refused, and nothing changes."""
+    """A request that would write more than a batch holds is refused, and writes nothing."""
 
     def test_a_commit(self) -> None:
         groups = Groups(batch_bytes_max=500)
@@ -187,10 +188,31 @@ class TestLargeRequests:
         waiting = other.syncs()
         records = list(groups.log)
         large = leader.syncs({other.member_id: b"x" * 500})
-        assert leader.is_told_to(large).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-        assert (groups.log, groups.state) == (records, "CompletingRebalance")
-        leader.syncs({other.member_id: b"x"})
-        assert other.is_told_to(waiting).assignment == b"x"
+        told = [leader.is_told_to(large), other.is_told_to(waiting)]
+        assert [one.error_code for one in told] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
+        assert (groups.log, groups.state) == (records, "PreparingRebalance")
+
+    def test_a_static_member_that_comes_back_begins_a_rebalance(self) -> None:
+        groups = Groups(batch_bytes_max=500)
+        (ada,) = stable(groups, "ada", instance_id="first")
+        records = list(groups.log)
+        ada.member_id = ""
+        ada.joins(protocols=(Protocol(RANGE.name, b"x" * 500),))
+        assert ada.answer is not None
+        assert (ada.answer.error_code, groups.state) == (0, "CompletingRebalance")
+        assert groups.log == records
+
+    def test_a_subscription(self) -> None:
+        group = Consumers({"batch_bytes_max": 1_000}, flights=1)
+        (ada,) = group.readers("ada")
+        records = list(group.log)
+        many = tuple(f"topic-{number}" for number in range(60))
+        for refused in (ada.beats(topic_names=many), group.reader("bob").joins(topic_names=many)):
+            assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+            assert refused.message is not None
+            assert "500 bytes" in refused.message
+        assert group.log == records
+        assert ada.beats().error_code == 0
 
 
 class TestExpiry:
@@ -365,7 +387,7 @@ def test_records_are_kafkas() -> None:
         "generation": 1,
         "protocol": "range",
         "leader": "first-1",
-        "currentStateTimestamp": START_MS + 6_000,
+        "currentStateTimestamp": START_MS + 3_000,
         "members": [
             {
                 "memberId": "first-1",

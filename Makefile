@@ -49,7 +49,7 @@ soak: install ## Run the tests that take minutes to hours
 fuzz: install ## Fuzz every parser of untrusted bytes, a minute each
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m tests.soak.fuzz
 
-clients: install ## Run Kafka's clients in many languages against a gateway; also needs kcat, npm
+clients: install ## Run clients in many languages, Streams and Connect against a gateway; also needs kcat, npm
 	$(BIN)/pytest -m clients tests/clients
 
 clean: ## Remove .venv and everything that was built; keep fetched jars

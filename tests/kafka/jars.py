@@ -62,13 +62,10 @@ class JarSet:
     overrides: tuple[str, ...] = ()
 
 
+_LOGGER = "org.slf4j:slf4j-simple:1.7.36"
 KAFKA = JarSet(
     "kafka-4.1.1-tools",
-    (
-        "org.apache.kafka:kafka_2.13:4.1.1",
-        "org.apache.kafka:kafka-tools:4.1.1",
-        "org.slf4j:slf4j-simple:1.7.36",
-    ),
+    ("org.apache.kafka:kafka_2.13:4.1.1", "org.apache.kafka:kafka-tools:4.1.1", _LOGGER),
 )
 DELTA = JarSet("delta-spark-4.4.0", ("io.delta:delta-spark_4.2_2.13:4.4.0",), SPARK_HAS)
 # The connector's own token provider 4.2.0 is not to be had; 4.0.0 has the same classes.
@@ -94,7 +91,13 @@ HADOOP_AWS = JarSet(
         *SPARK_HAS[1:],
     ),
 )
-JAR_SETS = (KAFKA, DELTA, CONNECTOR, HADOOP_AWS)
+STREAMS = JarSet("kafka-streams-4.1.1", ("org.apache.kafka:kafka-streams:4.1.1", _LOGGER))
+_CONNECT = ("runtime", "mirror", "file", "json")
+CONNECT = JarSet(
+    "kafka-connect-4.1.1",
+    (*(f"org.apache.kafka:connect-{part}:4.1.1" for part in _CONNECT), _LOGGER),
+)
+JAR_SETS = (KAFKA, DELTA, CONNECTOR, HADOOP_AWS, STREAMS, CONNECT)
 
 
 def cache_dir() -> Path:

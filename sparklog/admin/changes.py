@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
+from sparklog.admin.places import whole
 from sparklog.config import ConfigKey, ConfigType, TopicConfig, config_key
 from sparklog.errors import (
     InvalidConfigError,
@@ -62,18 +63,20 @@ def described(topic: NewTopic, random_bytes: bytes, now_ms: int) -> TopicDescrip
     if topic.name in RESERVED_TOPICS:
         reserved = ", ".join(sorted(RESERVED_TOPICS))
         raise InvalidTopicError(f"topic name {topic.name!r} is internal, as are {reserved}")
-    _check_count(topic.name, topic.num_partitions)
+    count = _checked_count(topic.name, topic.num_partitions)
     config = TopicConfig.parse(topic.config)
     return TopicDescription(
-        topic.name, random_uuid(random_bytes), topic.num_partitions, dict(config.overrides), now_ms
+        topic.name, random_uuid(random_bytes), count, dict(config.overrides), now_ms
     )
 
 
-def _check_count(name: str, count: int) -> None:
+def _checked_count(name: str, given: int) -> int:
+    count = whole(given, f"topic {name!r}, partitions")
     if not 1 <= count <= PARTITION_MAX:
         raise InvalidPartitionsError(
             f"topic {name!r}: {count} partitions; a topic has 1 to {PARTITION_MAX}"
         )
+    return count
 
 
 def grown(topic: TopicDescription, count: int) -> TopicDescription:
@@ -83,7 +86,7 @@ def grown(topic: TopicDescription, count: int) -> TopicDescription:
             f"topic {topic.name!r} keeps its {topic.num_partitions} partitions: their number says "
             f"where the offsets of a group are"
         )
-    _check_count(topic.name, count)
+    count = _checked_count(topic.name, count)
     if count <= topic.num_partitions:
         raise InvalidPartitionsError(
             f"topic {topic.name!r} has {topic.num_partitions} partitions: a count can only grow, "

@@ -10,7 +10,7 @@ the topic can be undeleted.
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from sparklog.admin.changes import (
     LATEST_TIMESTAMP,
@@ -25,6 +25,7 @@ from sparklog.admin.changes import (
 from sparklog.admin.each import EachTopic
 from sparklog.admin.groups import ConsumerGroupDescription, ConsumerGroupListing, GroupAdmin
 from sparklog.admin.lags import Lags
+from sparklog.admin.places import Place, by_place, committed, place_of
 from sparklog.admin.transactions import TransactionAdmin, TransactionDescription
 from sparklog.clock import Clock, SystemClock
 from sparklog.config import ConfigEntry, TopicConfig
@@ -53,12 +54,12 @@ if TYPE_CHECKING:
 
 __all__ = ["LATEST_TIMESTAMP", "AdminClient"]
 
-Place = TypeVar("Place", bound=tuple[str, int])
-"""A TopicPartition, or a plain (topic, partition)."""
-
 
 class AdminClient:
-    """Administers one log dir. Reading methods need a log dir; creating a topic makes one."""
+    """Administers one log dir. Reading methods need a log dir; creating a topic makes one.
+
+    Partitions, offsets and counts may be any integers, also numpy's; anything else is a UsageError.
+    """
 
     def __init__(
         self,
@@ -215,9 +216,8 @@ class AdminClient:
         without delete).
         """
         offsets: dict[str, dict[int, int]] = {}
-        for key, offset in before.items():
-            partition = TopicPartition(*key)
-            offsets.setdefault(partition.topic, {})[partition.partition] = offset
+        for place, offset in by_place(before).items():
+            offsets.setdefault(place.topic, {})[place.partition] = offset
         topics = [self._deletable(name, partitions) for name, partitions in offsets.items()]
         self._catalog.commit_all(
             [
@@ -276,7 +276,7 @@ class AdminClient:
         With `isolation_level` "read_committed" the latest is the last stable offset, and records
         after it are not found. (-1, -1) when no record matches. Raises UnknownTopicError.
         """
-        places = {TopicPartition(*place): timestamp for place, timestamp in wanted.items()}
+        places = by_place(wanted)
         names = dict.fromkeys(partition.topic for partition in places)
         readers = {name: TopicReader.open(self._catalog, name) for name in names}
         return {
@@ -321,7 +321,7 @@ class AdminClient:
         found = self._groups.offsets(group_id)
         if partitions is None:
             return dict(found)
-        return {TopicPartition(*place): found.get(TopicPartition(*place)) for place in partitions}
+        return {place: found.get(place) for place in map(place_of, partitions)}
 
     def consumer_group_lags(
         self, group_ids: Iterable[str] | None = None, *, in_time: bool = True
@@ -343,13 +343,7 @@ class AdminClient:
         An int is an offset without metadata. Raises InvalidGroupIdError, GroupNotEmptyError,
         UnknownTopicError, OffsetOutOfRangeError for a negative offset, CommitConflictError.
         """
-        self._groups.commit(
-            group_id,
-            {
-                TopicPartition(*place): CommittedOffset(one) if isinstance(one, int) else one
-                for place, one in offsets.items()
-            },
-        )
+        self._groups.commit(group_id, committed(offsets))
 
     def delete_consumer_groups(self, group_ids: Iterable[str]) -> None:
         """Delete groups without members, one after another, and their offsets.
@@ -364,7 +358,7 @@ class AdminClient:
 
         Raises GroupIdNotFoundError, GroupNotEmptyError, CommitConflictError.
         """
-        self._groups.delete_offsets(group_id, [TopicPartition(*place) for place in partitions])
+        self._groups.delete_offsets(group_id, list(map(place_of, partitions)))
 
     def list_transactions(self, states: Collection[str] = ()) -> list[TransactionDescription]:
         """Return the transactional ids, by name; with `states` those in one of them."""
@@ -386,7 +380,7 @@ class AdminClient:
 
         Raises UnknownTopicError, InvalidTxnStateError when no open one began there.
         """
-        self._transactions.abort_at(TopicPartition(*partition), start_offset)
+        self._transactions.abort_at(place_of(partition), start_offset)
 
 
 def _trimmed(topic: TopicImage, before: Mapping[int, int]) -> TopicEdit | Done:

@@ -91,10 +91,12 @@ class ConsumerGroup:
 
     def heartbeat(self, request: ConsumerHeartbeat, now: Now, out: Effects) -> ConsumerAnswer:
         """Take a ConsumerGroupHeartbeat that `consumer_requests.refusal` has accepted."""
-        if problem := self._problem(request) or self._size_problem(request):
+        if problem := self._problem(request):
             return ConsumerAnswer(*problem)
         if request.epoch < JOIN_EPOCH:
             return self._leave(request, out)
+        if problem := self._size_problem(request):
+            return ConsumerAnswer(*problem)
         before = self._joined(request, out)
         member = _told(before, request)
         if member != before:

@@ -8,7 +8,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import NamedTuple
+from operator import index
+from typing import NamedTuple, SupportsIndex
 
 _DIGITS = re.compile("[0-9]{1,10}")
 
@@ -60,6 +61,13 @@ def partition_number(value: object) -> int | None:
     """Return the number of a partition, which JSON names by text; None if it is none."""
     text = str(value)
     return int(text) if _DIGITS.fullmatch(text) else None
+
+
+def whole_number(value: object) -> int | None:
+    """Return an integer as Python's own, also one of numpy's; None for anything else and a bool."""
+    return (
+        index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else None
+    )
 
 
 def offsets_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:

@@ -25,7 +25,7 @@ from sparklog.admin.changes import (
 from sparklog.admin.each import EachTopic
 from sparklog.admin.groups import ConsumerGroupDescription, ConsumerGroupListing, GroupAdmin
 from sparklog.admin.lags import Lags
-from sparklog.admin.places import Place, by_place, committed, place_of
+from sparklog.admin.places import Place, by_place, committed, place_of, whole
 from sparklog.admin.transactions import TransactionAdmin, TransactionDescription
 from sparklog.clock import Clock, SystemClock
 from sparklog.config import ConfigEntry, TopicConfig
@@ -259,7 +259,8 @@ class AdminClient:
         """
         from sparklog.log_reader.rebuild import rebuild_indexes
 
-        return rebuild_indexes(self._catalog, topic, partition)
+        number = None if partition is None else place_of((topic, partition)).partition
+        return rebuild_indexes(self._catalog, topic, number)
 
     def _deletable(self, name: str, partitions: Iterable[int]) -> TopicDescription:
         topic = self._catalog.topic(name)
@@ -380,7 +381,7 @@ class AdminClient:
 
         Raises UnknownTopicError, InvalidTxnStateError when no open one began there.
         """
-        self._transactions.abort_at(place_of(partition), start_offset)
+        self._transactions.abort_at(place_of(partition), whole(start_offset, "start offset"))
 
 
 def _trimmed(topic: TopicImage, before: Mapping[int, int]) -> TopicEdit | Done:

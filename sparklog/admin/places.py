@@ -4,12 +4,11 @@ The log has Python's own integers only: no others can be written as JSON.
 """
 
 from collections.abc import Mapping
-from operator import index
-from typing import SupportsIndex, TypeVar, cast
+from typing import TypeVar
 
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import UsageError
-from sparklog.model import TopicPartition
+from sparklog.model import TopicPartition, whole_number
 
 Place = TypeVar("Place", bound=tuple[str, int])
 """A TopicPartition, or a plain (topic, partition)."""
@@ -20,10 +19,9 @@ def whole(given: object, what: str) -> int:
 
     Raises UsageError for anything else.
     """
-    try:
-        return index(cast("SupportsIndex", given))
-    except TypeError:
-        raise UsageError(f"{what}: {given!r} is no integer") from None
+    if (number := whole_number(given)) is None:
+        raise UsageError(f"{what}: {given!r} is no integer")
+    return number
 
 
 def place_of(given: tuple[str, int]) -> TopicPartition:

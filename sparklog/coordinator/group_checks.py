@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def join_problem(group: "Group", request: JoinRequest, limits: GroupLimits) -> int:
     """Return the code of a refused JoinGroup; NONE if it is accepted."""
     members, names = group.members, {one.name for one in request.protocols}
-    if not _takes(group, request.member_id, limits.max_size):
+    if not _has_room(group, request.member_id, limits.max_size):
         return ErrorCode.GROUP_MAX_SIZE_REACHED
     if not (request.protocol_type and names):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -30,8 +30,8 @@ def join_problem(group: "Group", request: JoinRequest, limits: GroupLimits) -> i
     return NONE
 
 
-def _takes(group: "Group", member_id: str, max_size: int) -> bool:
-    """Whether group.max.size lets a member in."""
+def _has_room(group: "Group", member_id: str, max_size: int) -> bool:
+    """Return True if the group has room for a member: at most group.max.size members."""
     if group.state is State.EMPTY:
         return True
     member = group.members.get(member_id)

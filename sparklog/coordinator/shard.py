@@ -364,9 +364,10 @@ class Shard:
 
     def _save(self, group: Group, assignments: Mapping[str, bytes] | None) -> bool:
         record = group_record(group, assignments)
-        is_saved = fits([record], self._limits.batch_bytes_max)
-        self._out.records += [record] if is_saved else []
-        return is_saved
+        if not fits([record], self._limits.batch_bytes_max):
+            return False
+        self._out.records.append(record)
+        return True
 
     def _forget_unused(self, group_id: str) -> None:
         """Forget a group that has no record in the log and is not in use."""

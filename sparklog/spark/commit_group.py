@@ -1,16 +1,15 @@
 """A batch as a consumer group: the ends of a read, and their commit after its records are used."""
 
 from collections.abc import Mapping, Sequence
-from operator import index
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, Final, SupportsIndex
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.config.options import parse_options
 from sparklog.errors import InvalidOptionError
-from sparklog.model import TopicPartition, offsets_json, partition_number
+from sparklog.model import TopicPartition, offsets_json, partition_number, whole_number
 from sparklog.spark.connect import planned
 from sparklog.storage import open_files
 
@@ -85,9 +84,9 @@ def _place(place: object) -> TopicPartition:
 
 
 def _offset(place: object, offset: object) -> int:
-    if isinstance(offset, SupportsIndex) and not isinstance(offset, bool):
-        return index(offset)  # numpy's integers, too
-    raise InvalidOptionError(f"{place!r}: {offset!r} is no offset")
+    if (number := whole_number(offset)) is None:
+        raise InvalidOptionError(f"{place!r}: {offset!r} is no offset")
+    return number
 
 
 def _commit(catalog: "Catalog", options: Mapping[str, Any]) -> None:

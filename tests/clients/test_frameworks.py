@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +9,6 @@ from itertools import permutations
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 from urllib.request import Request, urlopen
 
 import pytest
@@ -69,9 +67,11 @@ def gateway(log_dir: TemporaryLogDir) -> Iterator[GatewayProcess]:
         yield process
 
 
-def restarts(gateway: GatewayProcess) -> None:
-    gateway.kill()
-    gateway.start()
+def disturbed(turn: int, programs: Sequence[Program], gateway: GatewayProcess) -> None:
+    """Kill and start again: in turns a program and the gateway."""
+    victim = gateway if turn % 2 else programs[turn // 2]
+    victim.kill()
+    victim.start()
 
 
 def consumer(address: str) -> Consumer:
@@ -131,11 +131,7 @@ def test_streams_counts_words_exactly_once(
                 sent.update(line)
             producer.flush()
             has_more(counted)
-            if turn % 2:
-                restarts(gateway)
-            else:
-                programs[turn // 2].kill()
-                programs[turn // 2].start()
+            disturbed(turn, programs, gateway)
         until(lambda: len(read(gateway.address, "counts")) >= sent.total())
         found = read(gateway.address, "counts")
     counts: dict[bytes, list[int]] = {}
@@ -173,10 +169,13 @@ def written(path: Path, settings: dict[str, str]) -> Path:
     return path
 
 
-def configured(port: int, name: str, **config: str) -> None:
-    """Make a connector, once its worker answers."""
-    named = {key.replace("_", "."): value for key, value in config.items()}
-    where = f"http://127.0.0.1:{port}/connectors/{name}/config"
+def configured(port: int, kind: str, config: Mapping[str, str]) -> None:
+    """Make a file's Source or Sink, once its worker answers."""
+    named = {
+        "connector.class": f"org.apache.kafka.connect.file.FileStream{kind}Connector",
+        **config,
+    }
+    where = f"http://127.0.0.1:{port}/connectors/{kind}/config"
     headers = {"Content-Type": "application/json"}
 
     def is_made() -> bool:
@@ -184,17 +183,13 @@ def configured(port: int, name: str, **config: str) -> None:
         try:
             with urlopen(request, timeout=30) as answer:
                 return bool(answer.status in {200, 201})
-        except (URLError, OSError):
-            time.sleep(0.5)
+        except OSError:  # it does not answer yet, or refuses while its cluster rebalances
             return False
 
     until(is_made)
 
 
-def test_connect_copies_a_file_exactly_once(
-    log_dir: TemporaryLogDir, gateway: GatewayProcess, tmp_path: Path
-) -> None:
-    AdminClient(log_dir).create_topics([NewTopic("lines", 1)])
+def test_connect_copies_a_file_exactly_once(gateway: GatewayProcess, tmp_path: Path) -> None:
     source, sink = tmp_path / "in.txt", tmp_path / "out.txt"
     source.touch()
     ports = free_port(), free_port()
@@ -204,29 +199,22 @@ def test_connect_copies_a_file_exactly_once(
     def copied() -> list[str]:
         return sink.read_text().splitlines() if sink.exists() else []
 
+    def has_copied(count: int) -> None:
+        until(lambda: len(copied()) >= count)
+
     with killed_at_the_end(workers):
-        kind = "org.apache.kafka.connect.file.FileStream"
-        configured(
-            ports[0],
-            "in",
-            connector_class=f"{kind}SourceConnector",
-            file=str(source),
-            topic="lines",
-        )
-        configured(
-            ports[0], "out", connector_class=f"{kind}SinkConnector", file=str(sink), topics="lines"
-        )
+        made = {
+            f"topic.creation.default.{one}": "1" for one in ("partitions", "replication.factor")
+        }
+        configured(ports[0], "Source", {"file": str(source), "topic": "lines", **made})
+        configured(ports[0], "Sink", {"file": str(sink), "topics": "lines"})
         for turn in range(4):
             more = [f"line {len(lines) + number}" for number in range(500)]
             lines += more
             with source.open("a") as file:
                 file.write("".join(f"{line}\n" for line in more))
-            until(lambda: len(copied()) > len(lines) - len(more))  # noqa: B023 - called at once
-            if turn % 2:
-                restarts(gateway)
-            else:
-                workers[turn // 2].kill()
-                workers[turn // 2].start()
+            has_copied(turn * 500 + 1)
+            disturbed(turn, workers, gateway)
         until(lambda: set(copied()) >= set(lines))
     assert [value.decode() for _, _, value in read(gateway.address, "lines", 1)] == lines
 

@@ -42,6 +42,14 @@ def test_times_to_look_up(admin: AdminClient) -> None:
     assert admin.list_offsets({T0: latest})[TopicPartition("t", 0)].offset == 3
 
 
+def test_a_partition_whose_indexes_are_made_anew(admin: AdminClient) -> None:
+    (mended,) = admin.rebuild_indexes(*T0)
+    assert mended.partition == 0
+    text: Any = "0"
+    with pytest.raises(UsageError, match="topic 't', partition: '0' is no integer"):
+        admin.rebuild_indexes("t", text)
+
+
 def test_offsets_of_a_group(admin: AdminClient) -> None:
     offset: Any = TWO
     for given in (CommittedOffset(offset, metadata="m"), offset):
@@ -68,7 +76,7 @@ CALLS: dict[str, tuple[Callable[[AdminClient, Any], object], str]] = {
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("given", ["1", 1.0, None])
+@pytest.mark.parametrize("given", ["1", 1.0, None, True])
 def test_no_integers(admin: AdminClient, call: str, given: object) -> None:
     do, where = CALLS[call]
     with pytest.raises(UsageError, match=f"topic {where}: {given!r} is no integer"):

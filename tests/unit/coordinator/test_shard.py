@@ -15,8 +15,7 @@ from sparklog.coordinator.requests import (
 )
 from sparklog.errors import CorruptRecordError, ErrorCode
 from sparklog.model import TopicPartition
-from tests.consumer_language import Consumers
-from tests.group_language import FLIGHTS, GROUP, RANGE, START_MS, TRAINS, Groups, stable
+from tests.group_language import FLIGHTS, GROUP, START_MS, TRAINS, Groups, stable
 
 DAY_MS = 24 * 60 * 60 * 1000
 RETENTION_MS = 7 * DAY_MS
@@ -158,62 +157,6 @@ class TestDeleting:
 
     def test_not_of_a_group_that_is_not_there(self) -> None:
         assert Groups().deletes_offsets(FLIGHTS).error_code == ErrorCode.GROUP_ID_NOT_FOUND
-
-
-class TestLargeRequests:
-    """A request that would write more than a batch holds is refused, and writes nothing."""
-
-    def test_a_commit(self) -> None:
-        groups = Groups(batch_bytes_max=500)
-        ada = stable(groups, "ada")[0]
-        many = {TopicPartition("flights", number): CommittedOffset(1) for number in range(20)}
-        found = groups.told(CommitRequest(GROUP, many, ada.generation, ada.member_id))
-        assert found.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-        assert set(found.partitions.values()) == {ErrorCode.UNKNOWN_SERVER_ERROR}
-        assert groups.committed() == {}
-        assert ada.commits(7) == 0
-
-    def test_one_in_a_transaction_is_written_later(self) -> None:
-        groups = Groups(batch_bytes_max=0)
-        request = CommitRequest(GROUP, {FLIGHTS: CommittedOffset(1)}, is_transactional=True)
-        assert groups.told(request).error_code == 0
-
-    def test_the_assignments_of_a_leader(self) -> None:
-        groups = Groups(batch_bytes_max=500)
-        ada, bob = groups.member("ada"), groups.member("bob")
-        ada.joins()
-        bob.joins()
-        groups.passes(9_000)
-        other, leader = sorted((ada, bob), key=lambda one: one.leads)
-        waiting = other.syncs()
-        records = list(groups.log)
-        large = leader.syncs({other.member_id: b"x" * 500})
-        told = [leader.is_told_to(large), other.is_told_to(waiting)]
-        assert [one.error_code for one in told] == [ErrorCode.UNKNOWN_SERVER_ERROR] * 2
-        assert (groups.log, groups.state) == (records, "PreparingRebalance")
-
-    def test_a_static_member_that_comes_back_begins_a_rebalance(self) -> None:
-        groups = Groups(batch_bytes_max=500)
-        (ada,) = stable(groups, "ada", instance_id="first")
-        records = list(groups.log)
-        ada.member_id = ""
-        ada.joins(protocols=(Protocol(RANGE.name, b"x" * 500),))
-        assert ada.answer is not None
-        assert (ada.answer.error_code, groups.state) == (0, "CompletingRebalance")
-        assert groups.log == records
-
-    def test_a_subscription(self) -> None:
-        group = Consumers({"batch_bytes_max": 1_000}, flights=1)
-        (ada,) = group.readers("ada")
-        records = list(group.log)
-        many = tuple(f"topic-{number}" for number in range(60))
-        for refused in (ada.beats(topic_names=many), group.reader("bob").joins(topic_names=many)):
-            assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-            assert refused.message is not None
-            assert "500 bytes" in refused.message
-        assert group.log == records
-        assert ada.beats().error_code == 0
-        assert ada.asks(epoch=-1, topic_names=many).error_code == 0, "who leaves may say anything"
 
 
 class TestExpiry:

@@ -106,10 +106,13 @@ class TestScenarios:
     def test_every_codec_is_there(
         self, topic: str, segments: dict[str, list[SegmentFiles]]
     ) -> None:
+        """librdkafka leaves a batch as it is that compression would not make smaller."""
         (files,) = segments[topic]
-        codec = topic.partition("-")[2].upper()
+        writer, _, name = topic.partition("-")
+        codec = Codec[name.upper()]
+        allowed = {codec, Codec.NONE} if writer == "plain" else {codec}
 
-        assert set(scanned(files).codec.tolist()) == {Codec[codec]}
+        assert {codec} <= set(scanned(files).codec.tolist()) <= allowed
 
     def test_idempotent_batches_count_sequences(
         self, segments: dict[str, list[SegmentFiles]]

@@ -268,6 +268,13 @@ class TestIncrementalAlterConfigs:
         found = admin.describe_topics()[0].configs
         assert found == {"retention.ms": "9", "cleanup.policy": "delete,compact"}
 
+    def test_deletes_what_no_topic_has(self, client: Client, admin: AdminClient) -> None:
+        """MirrorMaker 2 does, for configs of an older cluster."""
+        ops: list[Op] = [("message.format.version", DELETE, None), ("segment.ms", DELETE, None)]
+        assert self.alter(client, "flights", *ops) == ErrorCode.none
+        assert "segment.ms" not in admin.describe_topics()[0].configs
+        assert self.alter(client, "flights", ops[0]) == ErrorCode.none
+
     def test_validate_only_changes_nothing(self, client: Client, admin: AdminClient) -> None:
         op = ("retention.ms", SET, "9")
         assert self.alter(client, "flights", op, validate_only=True) == ErrorCode.none
@@ -277,6 +284,7 @@ class TestIncrementalAlterConfigs:
         ("ops", "code"),
         [
             ([("retention.ms", SET, "x")], ErrorCode.invalid_config),
+            ([("message.format.version", SET, "3.0")], ErrorCode.invalid_config),
             ([("retention.ms", APPEND, "1")], ErrorCode.invalid_config),
             ([("retention.ms", 9, "1")], ErrorCode.invalid_request),
             ([("retention.ms", SET, None)], ErrorCode.invalid_request),

@@ -1,12 +1,15 @@
 """AlterConfigs and IncrementalAlterConfigs, for topics only: a broker's configs are its settings.
 
-AlterConfigs replaces all configs of a topic; Kafka keeps it for old clients.
+AlterConfigs replaces all configs of a topic; Kafka keeps it for old clients. A DELETE of a config
+that no topic has does nothing, as in Kafka (ConfigurationControlManager): MirrorMaker 2 sends one for
+each config of a topic of an older cluster.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sparklog.admin import AlterConfigOp, OpType
+from sparklog.config import TOPIC_CONFIG_KEYS
 from sparklog.errors import ErrorCode
 from sparklog.log.names import validate_topic_name
 from sparklog.tokens import Resource, Scope
@@ -43,7 +46,7 @@ async def incremental_alter_configs(call: Call) -> Reply:
         ops = [_operation(one) for one in given.configs]
         values = {op.name: op.value for op in ops if op.op is not OpType.DELETE}
         check_values(values, ErrorCode.INVALID_REQUEST)
-        return ops
+        return [op for op in ops if op.name in values or op.name in TOPIC_CONFIG_KEYS]
 
     return await _altered(call, prepare, each.incremental_alter_configs)
 

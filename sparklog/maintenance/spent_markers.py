@@ -1,16 +1,17 @@
-"""Commit markers of transactions without a record left: compaction drops them.
+"""Markers of transactions without a record left: compaction drops them.
 
     batches of one producer, as they stay   data  COMMIT  COMMIT  ABORT  COMMIT  data  COMMIT
-                                                            ▲               ▲
-                                                          spent           spent
+                                                            ▲       ▲       ▲
+                                                          spent   spent   spent
 
-A commit marker is spent if the batch of its producer before it, among the segments that are
-rewritten together, is a marker, too: of its transaction no record is left. The first marker of a
-producer stays, because records of its transaction may lie in an earlier segment. An abort marker
-stays: consumers leave out the records of its producer up to it. So does the last batch of a round.
+A marker is spent if the batch of its producer before it, among the segments that are rewritten
+together, is a marker, too: of its transaction no record is left. The first marker of a producer
+stays, because records of its transaction may lie in an earlier segment. Consumers need an abort
+marker there: they leave out the records of its producer up to it. The last batch of a round stays.
 
-Kafka's cleaner (CleanedTransactionMetadata) reads all segments, so it drops also those two kinds,
-delete.retention.ms later. Nobody needs a commit marker to read what is left.
+Kafka's cleaner (CleanedTransactionMetadata) reads all segments, so it drops also the first marker,
+delete.retention.ms later. Nobody needs a spent marker to read what is left: the row of the new
+segment has no span of an aborted transaction, so a fetch names none that would end there.
 """
 
 from typing import Final
@@ -20,13 +21,14 @@ from numpy.typing import NDArray
 
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable
-from sparklog.record.markers import COMMIT_RECORD
+from sparklog.record.markers import MARKER_RECORDS
 from sparklog.record.retain import Retained, without
 
 Mask = NDArray[np.bool_]
 
 _MARKER_BYTES: Final = layout.RECORDS + 17
 """The size of every marker of Kafka's, and of ours."""
+_BEGINNINGS: Final = np.stack([np.frombuffer(one, np.uint8) for one in MARKER_RECORDS])
 
 
 class SpentMarkers:
@@ -42,7 +44,7 @@ class SpentMarkers:
         """Return the batches of a window without the markers that are spent."""
         batches = retained.batches
         follows_marker = self._follows_marker(batches)
-        spent: Mask = batches.is_control & follows_marker & _are_commits(retained)
+        spent: Mask = batches.is_control & follows_marker & _are_markers(retained)
         spent &= batches.last_offset + 1 != self._end_offset
         return without(retained, spent) if spent.any() else retained
 
@@ -62,12 +64,12 @@ class SpentMarkers:
         return follows
 
 
-def _are_commits(retained: Retained) -> Mask:
-    """Return for each batch whether it has the bytes of a commit marker."""
+def _are_markers(retained: Retained) -> Mask:
+    """Return for each batch whether it has the bytes of a marker, COMMIT or ABORT."""
     batches = retained.batches
     found: Mask = batches.size == _MARKER_BYTES
     rows = np.flatnonzero(found)
-    heads = batches.position[rows, np.newaxis] + layout.RECORDS + np.arange(len(COMMIT_RECORD))
-    wanted = np.frombuffer(COMMIT_RECORD, np.uint8)
-    found[rows] = (retained.data[heads] == wanted).all(axis=1)
+    heads = batches.position[rows, np.newaxis] + layout.RECORDS + np.arange(_BEGINNINGS.shape[1])
+    is_same = retained.data[heads][:, np.newaxis] == _BEGINNINGS
+    found[rows] = is_same.all(axis=2).any(axis=1)
     return found

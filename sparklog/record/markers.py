@@ -19,8 +19,10 @@ _RECORD: Final = struct.Struct(">BbbbBhhBhiB")
 _SIZE: Final = _FIELDS.size + _RECORD.size + layout.ATTRIBUTES - layout.LOG_OVERHEAD
 _LENGTH, _KEY_LENGTH, _VALUE_LENGTH = 0x20, 0x08, 0x0C
 """16, 4 and 6 as zig-zag varints: the bytes of the record, its key, its value."""
-COMMIT_RECORD: Final = struct.pack(">BbbbBhh", _LENGTH, 0, 0, 0, _KEY_LENGTH, 0, COMMIT)
-"""How the record of a commit marker begins: to the end of its key."""
+MARKER_RECORDS: Final = tuple(
+    struct.pack(">BbbbBhh", _LENGTH, 0, 0, 0, _KEY_LENGTH, 0, kind) for kind in (ABORT, COMMIT)
+)
+"""How the record of each kind of marker begins: to the end of its key."""
 
 
 def encode_marker(

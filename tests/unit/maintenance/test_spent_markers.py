@@ -1,4 +1,4 @@
-"""Commit markers that compaction drops: those of transactions without a record left."""
+"""Markers that compaction drops: those of transactions without a record left."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -69,7 +69,7 @@ def naive(batches: Sequence[Batch]) -> list[int]:
     ended: dict[int, bool] = {}
     found = []
     for offset, one in enumerate(batches):
-        if one.kind != COMMIT or not ended.get(one.producer, False):
+        if one.kind is None or not ended.get(one.producer, False):
             found.append(offset)
         if one.producer != NOBODY:
             ended[one.producer] = one.kind is not None
@@ -84,7 +84,8 @@ def naive(batches: Sequence[Batch]) -> list[int]:
         ([record(), commit(), commit(), record(), commit()], [0, 1, 3, 4]),
         ([commit(7), commit(8), commit(7), commit(8)], [0, 1]),
         ([commit(7), record(8), commit(7)], [0, 1]),
-        ([abort(), commit(), abort(), abort()], [0, 2, 3]),
+        ([abort(), commit(), abort(), abort()], [0]),
+        ([record(), abort(), abort(7), abort(8)], [0, 1, 3]),
         ([record(NOBODY), record(NOBODY)], [0, 1]),
         ([], []),
     ],

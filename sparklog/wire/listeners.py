@@ -4,6 +4,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Sequence
+from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from sparklog.errors import InvalidOptionError
@@ -27,8 +28,8 @@ class Bound(NamedTuple):
 def bind(settings: Settings) -> list[Bound]:
     """Bind all addresses.
 
-    Raises InvalidOptionError for an address that cannot be parsed, or that needs tokens or a
-    certificate, and OSError for an address that is taken.
+    Raises InvalidOptionError for an address that cannot be parsed, that needs tokens or a
+    certificate, or that clients cannot connect to, and OSError for an address that is taken.
     """
     if settings.advertise and len(settings.advertise) != len(settings.listen):
         raise InvalidOptionError(
@@ -61,11 +62,18 @@ def _bound(settings: Settings, text: str, told: str | None, names: Counter[str])
         raise InvalidOptionError(
             f"--listen {text}: TLS needs ssl_certificate_file and ssl_key_file", option="listen"
         )
+    told_address = None if told is None else address(told, "advertise")
+    if _is_unspecified(host if told_address is None else told_address[0]):
+        raise InvalidOptionError(
+            f"--listen {text}: clients cannot connect to {told or host}; allowed is --advertise "
+            f"HOST:PORT with the address that they get",
+            option="advertise",
+        )
     names[scheme] += 1
     name = scheme if names[scheme] == 1 else f"{scheme}-{names[scheme]}"
     bound = bound_to(host, port)
     host, port = bound.getsockname()[:2]
-    told_host, told_port = (host, port) if told is None else address(told, "advertise")
+    told_host, told_port = told_address or (host, port)
     return Bound(Listener(host, port, told_host, told_port, name, scheme == SSL), bound)
 
 
@@ -94,6 +102,14 @@ def bound_to(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
         found.close()
         raise
     return found
+
+
+def _is_unspecified(host: str) -> bool:
+    """Whether a host stands for all addresses of a machine (KafkaConfig.validateValues)."""
+    try:
+        return ip_address(host).is_unspecified
+    except ValueError:
+        return False
 
 
 def _with_scheme(text: str) -> tuple[str, str, int]:

@@ -1,0 +1,37 @@
+"""deploy/grafana/services.yml: a running scheduler or gateway tells its metrics and labels."""
+
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from sparklog.maintenance.runner import FAILED
+from sparklog.spark.jobs.scheduler_metrics import JobMetrics
+from tests.wire.gateways import RunningGateway
+
+RULES = (Path(__file__).parents[2] / "deploy" / "grafana" / "services.yml").read_text()
+METRIC = re.compile(r"\bsparklog_(?:job|gateway)_\w+")
+LABEL = re.compile(r"\$labels\.(\w+)|\{(\w+)!=")
+PROMETHEUS_ADDS = {"instance"}
+
+
+@pytest.fixture
+def told(running: RunningGateway) -> dict[str, set[str]]:
+    """The labels of each metric; Prometheus renames a label `job`."""
+    jobs = JobMetrics()
+    for code in (0, FAILED):
+        jobs.ended(("retention", "log"), code, 0, 1)
+    text = generate_latest(jobs.registry) + running.server.gateway.metrics.text()
+    return {
+        one.name: {name.replace("job", "exported_job") for name in one.labels} | PROMETHEUS_ADDS
+        for family in text_string_to_metric_families(text.decode())
+        for one in family.samples
+    }
+
+
+@pytest.mark.parametrize("rule", RULES.split("- alert:")[1:])
+def test_metrics_and_labels_are_there(told: dict[str, set[str]], rule: str) -> None:
+    [metric] = METRIC.findall(rule)
+    assert {one for pair in LABEL.findall(rule) for one in pair if one} <= told[metric]

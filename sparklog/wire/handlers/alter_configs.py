@@ -1,8 +1,8 @@
 """AlterConfigs and IncrementalAlterConfigs, for topics only: a broker's configs are its settings.
 
 AlterConfigs replaces all configs of a topic; Kafka keeps it for old clients. A DELETE of a config
-that no topic has does nothing, as in Kafka (ConfigurationControlManager): MirrorMaker 2 sends one for
-each config of a topic of an older cluster.
+that no topic has does nothing, as in Kafka (ConfigurationControlManager): MirrorMaker 2 sends one
+for each config of a topic of an older cluster.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -5,7 +5,7 @@ loads only the modules that it needs.
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import StructType
@@ -14,6 +14,7 @@ from sparklog.config.connector import without_connector_options
 from sparklog.config.options import SOURCE_OPTIONS, parse_options
 from sparklog.errors import InvalidOptionError, SchemaError, SparklogWarning
 from sparklog.spark.schema import input_columns, output_columns, output_schema
+from sparklog.spark.table_options import PATH
 from sparklog.storage import Files, open_files
 
 if TYPE_CHECKING:
@@ -22,10 +23,13 @@ if TYPE_CHECKING:
     from sparklog.spark.stream_reader import StreamReader
     from sparklog.spark.writers import BatchWriter, StreamWriter
 
-PATH: Final = "path"
-
-_STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger")
-_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+_STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_OF_A_GROUP: Final = ("groupId", "auto.offset.reset")
+"""Options that in a batch need startingOffsets=committed."""
+_BATCH_ONLY: Final = (
+    *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
+    *("versionAsOf", "timestampAsOf"),
+)
 
 
 class Access:
@@ -39,7 +43,9 @@ class Access:
     def __init__(self, options: Mapping[str, str]) -> None:
         self._log_dir = options.get(PATH)
         given = {name: value for name, value in options.items() if name != PATH}
-        self._given, self._storage = parse_options(SOURCE_OPTIONS, without_connector_options(given))
+        ours = without_connector_options(given)
+        self._given, self._storage = parse_options(SOURCE_OPTIONS, ours)
+        self._names = {name.lower() for name in ours}
 
     @property
     def schema(self) -> StructType:
@@ -49,13 +55,13 @@ class Access:
     def batch_reader(self, schema: StructType) -> "BatchReader":
         """Return a batch reader for the options. Raises SchemaError if a schema is given."""
         self._check_schema(schema)
-        for name in _STREAM_ONLY:
-            if self._given[name] is not None:
-                problem = f"option {name} is for streams, a batch read ignores it"
-                warnings.warn(problem, SparklogWarning, stacklevel=2)
         from sparklog.spark.batch_reader import BatchReader
+        from sparklog.spark.groups import starts_as_group
         from sparklog.spark.selection import check_selectors
 
+        self._warn(_STREAM_ONLY, "is for streams")
+        if not starts_as_group(self._given):
+            self._warn(_OF_A_GROUP, "is for startingOffsets=committed and for streams")
         check_selectors(self._given)
         return BatchReader(self._files(), self._given)
 
@@ -77,12 +83,15 @@ class Access:
         for name in _BATCH_ONLY:
             if self._given[name] is not None:
                 raise InvalidOptionError(
-                    f"option {name} is not allowed in a stream, which has no end", option=name
+                    f"option {name} is not allowed in a stream, which has no end and reads no past",
+                    option=name,
                 )
+        from sparklog.spark.groups import check_start
         from sparklog.spark.selection import check_selectors
         from sparklog.spark.stream_reader import StreamReader
 
         check_selectors(self._given)
+        check_start(self._given)  # also where the checkpoint says where the stream goes on
         return StreamReader(self._files(), self._given)
 
     def stream_writer(self, schema: StructType) -> "StreamWriter":
@@ -103,11 +112,19 @@ class Access:
         columns = self._columns(schema)
         return StreamWriter(WriteJob.planned(self._catalog(), self._given, columns), columns)
 
+    def _warn(self, names: Sequence[str], why: str) -> None:
+        """Warn of options that were given, and that a batch read ignores."""
+        for name in names:
+            if name.lower() in self._names:
+                problem = f"option {name} {why}, a batch read ignores it"
+                warnings.warn(problem, SparklogWarning, stacklevel=3)
+
     def _files(self) -> Files:
         if not self._log_dir:
             raise InvalidOptionError(
-                "no log dir: give it to load(…), save(…) or start(…), or as the option path "
-                "(a SQL table keeps its options only if it is created without a list of columns)",
+                "no log dir: give it to load(…), save(…) or start(…), or as the option path (a SQL "
+                "table keeps its options only if it is created without a list of columns and "
+                "without AS SELECT, and takes rows only if topic is one of its columns)",
                 option=PATH,
             )
         return open_files(self._log_dir, self._storage)

@@ -16,10 +16,12 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from sparklog.errors import InvalidOptionError, SparklogError
-from sparklog.spark.access import PATH, Access
+from sparklog.spark.access import Access
 from sparklog.spark.connect import is_connect
 from sparklog.spark.session import require_pyarrow, require_workers
 from sparklog.spark.table_options import (
+    MARKED,
+    PATH,
     is_new_table,
     options_of,
     plain,
@@ -117,7 +119,13 @@ class SparklogDataSource(DataSource):
                 "a log is only appended to: output mode complete is not allowed, use append",
                 option="outputMode",
             )
-        return self._writing(schema).stream_writer(plain(schema))
+        if PATH not in self._given:  # the schema may have the options of the table that is read
+            raise InvalidOptionError(
+                "no log dir: give it to start(…), or as the option path (a SQL table cannot be the "
+                "sink of a stream: toTable is not allowed)",
+                option=PATH,
+            )
+        return Access(self._given).stream_writer(plain(schema))
 
     def _reading(self, schema: StructType) -> Access:
         """Return the parsed options of a reader; if they have no log dir, also the SQL table's."""
@@ -128,12 +136,14 @@ class SparklogDataSource(DataSource):
     def _writing(self, schema: StructType) -> Access:
         """Return the parsed options of a writer; for INSERT INTO, those of the SQL table.
 
-        INSERT INTO gives no option, and all columns of the table in their order.
+        INSERT INTO gives no option, and all columns of the table in their order. Without the column
+        whose type is the table's alone, the options might be those of another table.
         """
         if self._given:
             return Access(self._given)
         table = Access(options_of(schema))
-        return table if schema.names == table.schema.names else Access({})
+        is_all = schema.names == table.schema.names and MARKED in schema.names
+        return table if is_all else Access({})
 
 
 def register(spark: SparkSession) -> None:

@@ -31,13 +31,9 @@ def starting_bounds(
     Raises InvalidOptionError, and OffsetOutOfRangeError if nothing is committed and
     auto.offset.reset is none.
     """
-    if str(options["startingOffsets"]).strip().lower() != "committed":
+    if not starts_as_group(options):
         return parse_bounds(options, "starting", streaming=streaming)
     group_id = options["groupId"]
-    if not group_id:
-        raise InvalidOptionError(
-            "option startingOffsets: committed needs the option groupId", option="groupId"
-        )
     reset = options["auto.offset.reset"] or ("latest" if streaming else "earliest")
     committed = GroupAdmin(catalog).offsets(group_id)
     missing = [key for key in wanted if key not in committed]
@@ -48,6 +44,26 @@ def starting_bounds(
     default = Bound(LATEST if reset == "latest" else EARLIEST)
     starts = {key: Bound(committed[key].offset) for key in wanted if key in committed}
     return Bounds(default, starts, {})
+
+
+def starts_as_group(options: Mapping[str, Any]) -> bool:
+    """Whether a read begins at a group's committed offsets.
+
+    Raises InvalidOptionError if no option names the group.
+    """
+    if str(options["startingOffsets"]).strip().lower() != "committed":
+        return False
+    if not options["groupId"]:
+        raise InvalidOptionError(
+            "option startingOffsets: committed needs the option groupId", option="groupId"
+        )
+    return True
+
+
+def check_start(options: Mapping[str, Any]) -> None:
+    """Raise InvalidOptionError if a stream could not begin as options ask."""
+    if not starts_as_group(options):
+        parse_bounds(options, "starting", streaming=True)
 
 
 class GroupCommits:

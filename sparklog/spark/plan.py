@@ -122,8 +122,6 @@ def plan_start(catalog: Catalog, options: Mapping[str, Any]) -> dict[TopicPartit
 
     `options` are parsed CONSUME_OPTIONS. Raises what `plan_read` raises.
     """
-    if as_of(catalog, options) is not catalog:
-        raise InvalidOptionError("versionAsOf and timestampAsOf are for batches, not for streams")
     wanted = selected(catalog, options)
     starting = starting_bounds(catalog, options, wanted, streaming=True)
     refuse_others(wanted, starting)

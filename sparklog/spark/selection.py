@@ -1,10 +1,10 @@
 """The partitions of a read: `assign`, `subscribe` and `subscribePattern`."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from sparklog.errors import InvalidOptionError
+from sparklog.errors import InvalidOptionError, UnknownTopicError
 from sparklog.log.names import INTERNAL_TOPICS
 from sparklog.metadata.catalog import Catalog, check_partition
 from sparklog.model import TopicDescription, TopicPartition
@@ -41,6 +41,30 @@ def selected(catalog: Catalog, options: Mapping[str, Any], *, must_exist: bool =
         for topic in found
         for partition in range(topic.num_partitions)
     }
+
+
+def missing(
+    catalog: Catalog, options: Mapping[str, Any], known: Collection[TopicPartition]
+) -> Iterator[UnknownTopicError]:
+    """Yield an error for each topic or partition that options name and that does not exist.
+
+    Those in `known`, and topics with a partition there, are left out.
+    """
+    topics = catalog.topics()
+    if options["assign"] is not None:
+        keys = [key for key in parse_assign(options["assign"]) if key not in known]
+    elif options["subscribe"] is not None:
+        names = {key.topic for key in known} | topics.keys()
+        keys = [
+            TopicPartition(one, 0) for one in _subscribed(options["subscribe"]) if one not in names
+        ]
+    else:
+        return
+    for key in keys:
+        try:
+            check_partition(topics.get(key.topic) or catalog.topic(key.topic), key.partition)
+        except UnknownTopicError as error:
+            yield error
 
 
 def check_selectors(options: Mapping[str, Any]) -> None:

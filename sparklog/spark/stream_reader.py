@@ -27,7 +27,7 @@ from sparklog.spark.limits import Limits, Offsets
 from sparklog.spark.plan import ReadRange, SliceFinder, lost, plan_start, readers_of
 from sparklog.spark.position import Json, Position
 from sparklog.spark.read_task import RangePartition, ReadTask
-from sparklog.spark.selection import selected
+from sparklog.spark.selection import missing, selected
 from sparklog.spark.splits import split_ranges
 from sparklog.spark.waiting import Waiting, held_back
 from sparklog.storage.files import Files
@@ -189,7 +189,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Position(offsets, ids, cluster=open_log_dir(self._files).cluster_id)
 
     def _check(self, before: Position, newest: Position) -> None:
-        """Check that the topics and the log dir of the stream still exist."""
+        """Check that the topics of the options, of the checkpoint, and its log dir exist."""
+        for error in missing(self._catalog, self._options, before.offsets):
+            lost(error, fails=self._fails)
         known, ids = before.ids or {}, newest.ids or {}
         if before.cluster not in (None, newest.cluster):
             problem = (

@@ -8,7 +8,8 @@ deletes files that no row names.
 """
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,6 +22,7 @@ from pyspark.sql.datasource import (
 )
 
 from sparklog.errors import SparklogError, SparklogWarning, UsageError
+from sparklog.spark.produce_result import ProduceResult
 from sparklog.spark.write_job import FILES_MAX, WriteJob
 from sparklog.spark.write_task import TopicSegments, task_number
 
@@ -91,7 +93,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return self._rows.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Make the micro-batch visible, as its tasks planned it, unless it is visible already."""
+        """Make the micro-batch visible, as its tasks planned it, unless it is visible already.
+
+        Raises UsageError if another micro-batch of the query with this number, or a later one, is
+        visible.
+        """
         written = [one for one in _written(messages) if one.segments]
         if not written:
             return
@@ -105,10 +111,35 @@ class StreamWriter(DataSourceStreamArrowWriter):
         job = replace(self._rows.job, plans=plans, topic=None, app_id=query_id, version=batchId)
         segments = ((one.task, one.segments) for one in written)
         told = {"queryId": query_id, "batchId": str(batchId)}
-        job.commit(job.catalog(), segments, operation=STREAM, parameters=told)
+        result = job.commit(job.catalog(), segments, operation=STREAM, parameters=told)
+        _check_replay(result, written, told)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Leave everything to vacuum."""
+
+
+def _check_replay(
+    result: ProduceResult, written: Sequence[Written], told: Mapping[str, str]
+) -> None:
+    """Raise UsageError if the log has another micro-batch in the place of the one just written.
+
+    Spark runs its last micro-batch again, with the same records. If a topic has a later one, or
+    fewer records of this one, the checkpoint was restored, rewound or copied.
+    """
+    counts = Counter[str]()
+    for one in written:
+        for name, part in one.segments.items():
+            counts[name] += sum(entry.record_count or 0 for entry in part.entries)
+    for place, landed in result.ranges.items():
+        counts[place.topic] -= landed.span
+    for name in sorted(result.replayed):
+        if name in result.forgotten or counts[name] > 0:
+            raise UsageError(
+                f"topic {name!r} has another micro-batch {told['batchId']} of query "
+                f"{told['queryId']}, or a later one: the checkpoint was restored, rewound or "
+                f"copied. The records of this micro-batch are not in the topic; start with a new "
+                f"checkpoint, and give it startingOffsets"
+            )
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:

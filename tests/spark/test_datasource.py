@@ -1,6 +1,5 @@
-"""format("sparklog") in batch: written, read, written in SQL, and refused with one clear error."""
+"""format("sparklog") in batch: written, read, and refused with one clear error."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from pyspark.sql import functions as f
 from sparklog.admin import AdminClient
 from sparklog.metadata.catalog import topic_directory
 from sparklog.spark import produce
-from tests.logs import all_values, append, catalog, log_files, new_topic, rows, values
+from tests.logs import all_values, catalog, log_files, new_topic, rows, values
 from tests.spark.frames import failing_task, numbers, own_files, two_topics
 
 pytestmark = pytest.mark.spark
@@ -167,95 +166,6 @@ class TestRead:
 
         with pytest.raises(PySparkException, match=r"t-0: offsets .* are not all in the log"):
             df.count()
-
-
-class TestSql:
-    @pytest.fixture
-    def sql(self, spark: SparkSession) -> SparkSession:
-        """A session with Spark's own catalog: Delta's takes no tables of Python data sources."""
-        session = spark.newSession()
-        session.conf.unset("spark.sql.catalog.spark_catalog")
-        return session
-
-    @pytest.fixture
-    def table(self, sql: SparkSession, log_dir: str) -> Iterator[str]:
-        """Reads and writes topic `t`."""
-        sql.sql(
-            f"CREATE TABLE flights USING sparklog "
-            f"OPTIONS (path '{log_dir}', subscribe 't', topic 't')"
-        )
-        yield "flights"
-        sql.sql("DROP TABLE flights")
-
-    def test_inserts_and_selects(self, sql: SparkSession, table: str, log_dir: str) -> None:
-        sql.sql(f"INSERT INTO {table} (key, value) VALUES (X'61', X'31'), (X'62', X'32')")
-        more = "SELECT cast(cast(id as string) as binary), 3 FROM range(5)"
-        sql.sql(f"INSERT INTO {table} (value, partition) {more}")
-        query = f"SELECT count(*), sum(cast(cast(value as string) as int)) FROM {table}"
-
-        assert sql.sql(query).first() == (7, 13)
-        assert values(log_dir)[3][-5:] == ["0", "1", "2", "3", "4"]
-
-    def test_sees_what_is_new_in_every_query(
-        self, sql: SparkSession, table: str, log_dir: str
-    ) -> None:
-        for count in (1, 2):
-            append(log_dir, 0, ["x"])
-
-            assert sql.table(table).count() == count
-
-    def test_rows_of_a_table_go_where_their_writer_says(
-        self, sql: SparkSession, table: str, log_dir: str
-    ) -> None:
-        """A frame that is derived from a table has its metadata, and none of its options."""
-        new_topic(log_dir, "copy")
-        sql.sql(f"INSERT INTO {table} (value) VALUES (encode('v', 'utf-8'))")
-        derived = sql.table(table).withColumn("topic", f.lit("copy"))
-        derived.write.format("sparklog").mode("append").save(log_dir)
-
-        assert all_values(log_dir, "t") == ["v"]
-        assert all_values(log_dir, "copy") == ["v"]
-
-    @pytest.mark.parametrize(
-        ("columns", "options"), [(["value"], {}), (["key", "value"], {}), (["*"], {"topic": "t"})]
-    )
-    def test_rows_of_a_table_are_not_written_back_by_chance(
-        self,
-        sql: SparkSession,
-        table: str,
-        log_dir: str,
-        columns: list[str],
-        options: dict[str, str],
-    ) -> None:
-        derived = sql.table(table).select(*columns)
-
-        with pytest.raises(AnalysisException, match="no log dir: give it to"):
-            derived.write.format("sparklog").options(**options).mode("append").save()
-        assert rows(log_dir) == {}
-
-    def test_a_read_may_add_options(self, sql: SparkSession, table: str, log_dir: str) -> None:
-        append(log_dir, 0, ["a", "b", "c"])
-        offsets = '{"t": {"0": 1, "1": -2, "2": -2, "3": -2}}'
-
-        assert sql.read.option("startingOffsets", offsets).table(table).count() == 2
-        assert sql.table(table).count() == 3
-
-    def test_a_table_takes_no_storage_settings(self, sql: SparkSession, log_dir: str) -> None:
-        """They would stand in the catalog, and in the schema of all that comes from the table."""
-        options = f"path '{log_dir}', subscribe 't', storage.AWS_SECRET_ACCESS_KEY 'hunter2'"
-
-        with pytest.raises(AnalysisException, match="storage.aws_secret_access_key is not allowed"):
-            sql.sql(f"CREATE TABLE secret USING sparklog OPTIONS ({options})")
-        assert not sql.catalog.tableExists("secret")
-
-    def test_drops_the_table_and_keeps_the_log(
-        self, sql: SparkSession, table: str, log_dir: str
-    ) -> None:
-        sql.sql(f"INSERT INTO {table} (value) VALUES (encode('kept', 'utf-8'))")
-        sql.sql(f"DROP TABLE {table}")
-        sql.sql(f"CREATE TABLE {table} USING sparklog OPTIONS (path '{log_dir}', subscribe 't')")
-
-        assert all_values(log_dir) == ["kept"]
 
 
 class TestErrors:

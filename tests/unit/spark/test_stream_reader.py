@@ -172,6 +172,27 @@ class TestRestart:
 
         assert stream.restart().step() == {"t-0": [10, 11]}
 
+    @pytest.mark.parametrize(
+        ("now", "told"),
+        [
+            ({"subscribe": "t,tt"}, "unknown topic 'tt'"),
+            ({"subscribe": None, "assign": '{"t": [0, 1, 7]}'}, "'t' has no partition 7"),
+            ({"subscribe": None, "assign": '{"t": [0, 1], "u": [0]}'}, "unknown topic 'u'"),
+        ],
+    )
+    def test_does_not_wait_for_what_does_not_exist(
+        self, log_dir: str, now: Json, told: str
+    ) -> None:
+        stream = Stream(log_dir)
+        stream.step()
+        stream.options |= now
+
+        with pytest.raises(UnknownTopicError, match=told):
+            stream.restart().step()
+        stream.options["failOnDataLoss"] = False
+        with pytest.warns(SparklogWarning, match=told):
+            assert stream.restart().step() is None
+
 
 class TestPartitions:
     def test_that_are_added_are_read_from_their_beginning(self, log_dir: str) -> None:

@@ -283,6 +283,31 @@ class TestStream:
         assert all_values(log_dir) == ["a"]
         assert len(list(Path(log_dir).glob("__shared/*.log"))) == 1
 
+    @pytest.mark.filterwarnings("ignore:version 0 of 'q' was committed before")
+    @pytest.mark.parametrize(("number", "values"), [(1, "bc"), (0, "a")])
+    def test_of_a_checkpoint_that_went_back_is_refused(
+        self, log_dir: str, number: int, values: str
+    ) -> None:
+        """Its records would be left out: the log has other ones of this number, or later ones."""
+        writer = StreamWriter(job(log_dir), COLUMNS)
+        writer.commit([written(writer, "a")], 0)
+        writer.commit([written(writer, "b")], 1)
+
+        with pytest.raises(
+            UsageError, match=f"'t' has another micro-batch {number} of query q, or"
+        ):
+            writer.commit([written(writer, *values)], number)
+        assert all_values(log_dir) == ["a", "b"]
+
+    def test_that_lost_records_of_its_source_keeps_those_of_its_first_run(
+        self, log_dir: str
+    ) -> None:
+        writer = StreamWriter(job(log_dir), COLUMNS)
+        writer.commit([written(writer, "a", "b")], 0)
+        writer.commit([written(writer, "b")], 0)
+
+        assert all_values(log_dir) == ["a", "b"]
+
     def test_without_rows_commits_nothing(self, log_dir: str) -> None:
         writer = StreamWriter(job(log_dir), COLUMNS)
         before = catalog(log_dir).image().version

@@ -270,6 +270,11 @@ def numbers(texts: Iterable[str], option: str) -> list[int]:
     return sorted({int(part) for part in parts})
 
 
+def raw(text: str) -> bytes:
+    """The bytes of an argument, also those that are not UTF-8."""
+    return text.encode(errors="surrogateescape")
+
+
 def one_topic(named: str | None, option: str | None) -> str:
     """The topic, given by position or as --topic. Raises InvalidOptionError for none or two."""
     if named and option and named != option:

@@ -60,8 +60,9 @@ class EraseReport:
 
     `partitions` are the numbers of records by partition. `searched` segments were read; `spared`
     segments were not, because their key index has none of the keys. `moved` counts slices, of any
-    topic, that were moved out of a shared segment with such records. From `files_gone_ms` on vacuum
-    can delete the last file with a record, at most 2^63-1. `outside` lists the places that no erase reaches.
+    topic, that were moved out of a shared segment with such records. From `files_gone_ms` on (at
+    most 2^63-1) vacuum can delete the last file with a record. `outside` lists the places that no
+    erase reaches.
     """
 
     topic: str

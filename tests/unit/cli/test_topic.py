@@ -171,6 +171,15 @@ class TestAlter:
         assert (outcome.code, "'nope' is not a topic config" in outcome.err) == (1, True)
         assert flights.done("topic", "list", "--format", "json").json[0]["partition_count"] == 2
 
+    def test_a_config_is_not_set_and_set_back_at_once(self, flights: CommandLine) -> None:
+        outcome = flights(
+            "topic", "alter", "flights", "-p5",
+            "--config", "segment.ms=1000", "--delete-config", "segment.ms",
+        )  # fmt: skip
+
+        assert (outcome.code, "'flights': segment.ms is named twice" in outcome.err) == (2, True)
+        assert flights.done("topic", "list", "--format", "json").json[0]["partition_count"] == 2
+
     def test_partitions_and_configs_change_together(self, flights: CommandLine) -> None:
         (altered,) = flights.done(
             "topic", "alter", "flights", "-p5", "--config", "segment.ms=1000", "--format", "json"

@@ -82,6 +82,11 @@ class EraseReport:
         """How many records were removed from the log."""
         return sum(self.partitions.values())
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was found: no record, no row, and no slice to move."""
+        return not (self.records or self.moved or self.table.files)
+
     def as_row(self) -> dict[str, Any]:
         """Return it as the JSON object of a line."""
         return {

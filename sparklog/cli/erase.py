@@ -64,8 +64,8 @@ def erase(arguments: EraseArguments) -> None:
     erase_on(LocalFleet(threads=None, bar=bar), arguments)
 
 
-def erase_on(fleet: "Fleet", arguments: EraseArguments) -> None:
-    """Erase, segments and files done by this fleet; print the report."""
+def erase_on(fleet: "Fleet", arguments: EraseArguments) -> "EraseReport":
+    """Erase, segments and files done by this fleet; print the report, and return it."""
     from sparklog.admin.erase import erase as erased
 
     report = erased(
@@ -75,6 +75,7 @@ def erase_on(fleet: "Fleet", arguments: EraseArguments) -> None:
         print_json(report.as_row())
     elif not arguments.quiet:
         _print(report)
+    return report
 
 
 def _print(report: "EraseReport") -> None:

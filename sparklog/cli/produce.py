@@ -1,6 +1,5 @@
 """`sparklog produce`: stdin or files to records, with kcat's habits. One commit, or one every N."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, add_command, raw
+from sparklog.cli.arguments import CommonArguments, add_command, raw, stdin
 from sparklog.cli.completion import topic_names
 from sparklog.cli.output import print_json, print_table, warn
 from sparklog.errors import InvalidOptionError, SchemaError, UsageError
@@ -249,7 +248,8 @@ def _opened(path: str) -> Iterator["Readable"]:
     """Open stdin or a file. Raises UsageError, which names it, if it cannot be opened or read."""
     try:
         if path == STDIN:
-            yield getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+            buffer = stdin().buffer
+            yield getattr(buffer, "raw", buffer)
         else:
             with open(path, "rb", buffering=0) as stream:
                 yield stream

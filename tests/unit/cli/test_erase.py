@@ -105,5 +105,15 @@ class TestErase:
         monkeypatch.setattr("sparklog.cli.job_commands.spark_fleet", lambda *_: LocalFleet())
         outcome = sparklog("jobs", "erase", "--topic", "t", "--key", "alice")
 
-        assert outcome.json[0]["records"] == 2
+        assert (outcome.code, outcome.json[0]["records"]) == (0, 2)
         assert offsets(sparklog) == [1]
+
+    @pytest.mark.parametrize("options", [[], ["--dry-run"]])
+    def test_as_a_job_says_by_its_exit_code_that_it_has_nothing_to_do(
+        self, sparklog: CommandLine, monkeypatch: pytest.MonkeyPatch, options: list[str]
+    ) -> None:
+        monkeypatch.setattr("sparklog.cli.job_commands.spark_fleet", lambda *_: LocalFleet())
+        call = ("jobs", "erase", "--topic", "t", *options, "--key")
+
+        assert sparklog(*call, "nobody").code == 3
+        assert sparklog(*call, "alice").code == 0

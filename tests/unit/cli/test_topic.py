@@ -92,6 +92,11 @@ class TestDescribe:
         assert topic["configs"] == {"retention.ms": "-1"}
         assert (first["log_end_offset"], first["segments"], first["bytes"] > 0) == (3, 1, True)
 
+    def test_a_topic_that_is_named_twice_is_shown_once(self, flights: CommandLine) -> None:
+        twice = flights.done("topic", "describe", "flights", "flights", "--topic", "flights")
+
+        assert twice == flights.done("topic", "describe", "flights")
+
     def test_without_names_all(self, flights: CommandLine) -> None:
         flights.done("topic", "create", "empty")
 
@@ -200,6 +205,11 @@ class TestDelete:
         outcome = flights.done("topic", "delete", "flights", "--topic", "other")
         assert outcome.text == "Deleted topic flights.\nDeleted topic other.\n"
         assert flights.done("topic", "list").text == ""
+
+    def test_a_topic_that_is_named_twice_is_deleted_once(self, flights: CommandLine) -> None:
+        outcome = flights.done("topic", "delete", "flights", "flights", "--topic", "flights")
+
+        assert outcome.text == "Deleted topic flights.\n"
 
     def test_json_names_them(self, flights: CommandLine) -> None:
         outcome = flights.done("topic", "delete", "flights", "--format", "json")

@@ -1,5 +1,6 @@
 """Changes of topics: pure functions of a topic's description, or of its image."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -9,6 +10,7 @@ from sparklog.admin.places import whole
 from sparklog.config import ConfigKey, ConfigType, TopicConfig, config_key
 from sparklog.errors import (
     InvalidConfigError,
+    InvalidOptionError,
     InvalidPartitionsError,
     InvalidTopicError,
     OffsetOutOfRangeError,
@@ -96,7 +98,12 @@ def grown(topic: TopicDescription, count: int) -> TopicDescription:
 
 
 def altered(topic: TopicDescription, ops: Iterable[AlterConfigOp]) -> TopicDescription:
-    """Return a topic with changed configs. Raises InvalidConfigError."""
+    """Return a topic with changed configs.
+
+    Raises InvalidConfigError, InvalidOptionError for a config that is named twice.
+    """
+    ops = list(ops)
+    check_named_once(topic.name, [op.name for op in ops])
     values: dict[str, object] = dict(topic.configs)
     for op in ops:
         key = config_key(op.name)
@@ -108,6 +115,15 @@ def altered(topic: TopicDescription, ops: Iterable[AlterConfigOp]) -> TopicDescr
             case _:
                 values[key.name] = _list_edited(key, values.get(key.name, key.default), op)
     return replace(topic, configs=dict(TopicConfig.parse(values).overrides))
+
+
+def check_named_once(topic: str, keys: Iterable[str]) -> None:
+    """Raise InvalidOptionError for a config that one change names twice (ConfigAdminManager)."""
+    if twice := [key for key, count in Counter(keys).items() if count > 1]:
+        raise InvalidOptionError(
+            f"topic {topic!r}: {twice[0]} is named twice in one change: allowed is once",
+            option=twice[0],
+        )
 
 
 def _op_type(op: AlterConfigOp) -> OpType:

@@ -178,7 +178,8 @@ class AdminClient:
         """Change configs of topics, all or none, in one commit; return the topics as they are now.
 
         With `validate_only` nothing is changed, and the topics are as they would be. Raises
-        UnknownTopicError, InvalidConfigError.
+        UnknownTopicError, InvalidConfigError, InvalidOptionError for a config that is named twice
+        for a topic.
         """
         ops = {name: list(wanted) for name, wanted in changes.items()}
 

@@ -32,6 +32,7 @@ from sparklog.admin.erase_segment import (
     without,
 )
 from sparklog.admin.erase_table import TableErased, begin, end, erase_table, strangers
+from sparklog.config.keys import LONG_MAX
 from sparklog.config.topic import TopicConfig, every_config
 from sparklog.errors import CommitConflictError, InvalidOptionError, TopicClosedError
 from sparklog.fleet import Fleet
@@ -59,8 +60,9 @@ class EraseReport:
 
     `partitions` are the numbers of records by partition. `searched` segments were read; `spared`
     segments were not, because their key index has none of the keys. `moved` counts slices, of any
-    topic, that were moved out of a shared segment with such records. From `files_gone_ms` on vacuum
-    can delete the last file with a record. `outside` lists the places that no erase reaches.
+    topic, that were moved out of a shared segment with such records. From `files_gone_ms` on (at
+    most 2^63-1) vacuum can delete the last file with a record. `outside` lists the places that no
+    erase reaches.
     """
 
     topic: str
@@ -79,6 +81,11 @@ class EraseReport:
     def records(self) -> int:
         """How many records were removed from the log."""
         return sum(self.partitions.values())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was found: no record, no row, and no slice to move."""
+        return not (self.records or self.moved or self.table.files)
 
     def as_row(self) -> dict[str, Any]:
         """Return it as the JSON object of a line."""
@@ -308,7 +315,7 @@ class _Erasure:
             spared=self.spared,
             moved=self.moved,
             table=table,
-            files_gone_ms=begin_ms + longest_ms,
+            files_gone_ms=min(begin_ms + longest_ms, LONG_MAX),
             outside=(*self._strange(kept), *OUTSIDE),
         )
 

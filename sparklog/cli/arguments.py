@@ -13,16 +13,17 @@ D topic list` and `sparklog topic list --log-dir D` mean the same.
 """
 
 import inspect
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
-from sparklog.errors import InvalidOptionError, SparklogWarning
+from sparklog.errors import InvalidOptionError, SparklogWarning, UsageError
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 
 if TYPE_CHECKING:
@@ -268,6 +269,18 @@ def numbers(texts: Iterable[str], option: str) -> list[int]:
             option=option,
         )
     return sorted({int(part) for part in parts})
+
+
+def raw(text: str) -> bytes:
+    """The bytes of an argument, also those that are not UTF-8."""
+    return text.encode(errors="surrogateescape")
+
+
+def stdin() -> TextIO:
+    """The standard input. Raises UsageError if the shell has closed it (`<&-`)."""
+    if sys.stdin is None:
+        raise UsageError("cannot read stdin: it is closed")
+    return sys.stdin
 
 
 def one_topic(named: str | None, option: str | None) -> str:

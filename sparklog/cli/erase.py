@@ -1,6 +1,7 @@
 """`sparklog erase`: removes the records of some keys from a topic's log and table."""
 
 import re
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, add_command
+from sparklog.cli.arguments import CommonArguments, add_command, raw
 from sparklog.cli.completion import topic_names
 from sparklog.cli.output import print_json
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from sparklog.admin.erase import EraseReport
     from sparklog.fleet import Fleet
 
+YEAR_10000_MS: Final = 253_402_300_800_000
+"""The begin of the first year that no datetime has."""
 _LINE_END: Final = re.compile(rb"\r?\n")
 
 
@@ -28,7 +31,7 @@ class EraseArguments(CommonArguments):
     ]
     key: Annotated[
         list[str] | None,
-        typer.Option("--key", metavar="K", help="A key, as UTF-8; again for more."),
+        typer.Option("--key", metavar="K", help="A key, as its bytes; again for more."),
     ] = None
     key_file: Annotated[
         Path | None,
@@ -41,9 +44,10 @@ class EraseArguments(CommonArguments):
     ] = False
 
     def keys(self) -> list[bytes]:
-        """The keys of both options; empty lines of the file are none. Raises OSError."""
-        lines = [] if self.key_file is None else _LINE_END.split(self.key_file.read_bytes())
-        return [*(one.encode() for one in self.key or ()), *filter(None, lines)]
+        """The keys of both options; empty lines and a BOM of the file are none. Raises OSError."""
+        data = b"" if self.key_file is None else self.key_file.read_bytes()
+        lines = _LINE_END.split(data.removeprefix(BOM_UTF8))
+        return [*map(raw, self.key or ()), *filter(None, lines)]
 
 
 def erase(arguments: EraseArguments) -> None:
@@ -60,8 +64,8 @@ def erase(arguments: EraseArguments) -> None:
     erase_on(LocalFleet(threads=None, bar=bar), arguments)
 
 
-def erase_on(fleet: "Fleet", arguments: EraseArguments) -> None:
-    """Erase, segments and files done by this fleet; print the report."""
+def erase_on(fleet: "Fleet", arguments: EraseArguments) -> "EraseReport":
+    """Erase, segments and files done by this fleet; print the report, and return it."""
     from sparklog.admin.erase import erase as erased
 
     report = erased(
@@ -71,6 +75,7 @@ def erase_on(fleet: "Fleet", arguments: EraseArguments) -> None:
         print_json(report.as_row())
     elif not arguments.quiet:
         _print(report)
+    return report
 
 
 def _print(report: "EraseReport") -> None:
@@ -86,9 +91,16 @@ def _print(report: "EraseReport") -> None:
         f"{report.moved:,} slices moved out of shared segments"
     )
     if not report.dry_run:
-        when = datetime.fromtimestamp(report.files_gone_ms / 1000, UTC)
-        print(f"  vacuum can delete the last file from {when.isoformat(timespec='seconds')} on")
+        print(f"  vacuum can delete the last file {_from(report.files_gone_ms)}")
     print(f"  not reached: {'; '.join(report.outside)}")
+
+
+def _from(time_ms: int) -> str:
+    """A time as text; a datetime ends with the year 9999."""
+    if time_ms >= YEAR_10000_MS:
+        return "only after the year 9999: a delay of a topic is that long"
+    when = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return f"from {when.isoformat(timespec='seconds')} on"
 
 
 def add_to(app: typer.Typer) -> None:

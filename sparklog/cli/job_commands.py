@@ -31,7 +31,7 @@ from sparklog.fleet import Fleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.leases import Leases
 from sparklog.maintenance.registry import JOBS, ScheduledJob
-from sparklog.maintenance.runner import NOTHING_TO_DO, JobRun, StepReport
+from sparklog.maintenance.runner import DONE, NOTHING_TO_DO, JobRun, StepReport
 
 IMPORT = "import_log"
 ERASE = "erase"
@@ -105,7 +105,8 @@ def import_with_spark(arguments: ImportArguments) -> None:
 
 def erase_with_spark(arguments: EraseArguments) -> None:
     """Run `sparklog erase` with Spark's tasks, which search and rewrite the segments and files."""
-    erase_on(spark_fleet(ERASE, arguments), with_format(arguments))
+    report = erase_on(spark_fleet(ERASE, arguments), with_format(arguments))
+    raise typer.Exit(NOTHING_TO_DO if report.is_empty else DONE)
 
 
 WITH_SPARK: Final[Mapping[str, Callable[[Any], None]]] = {

@@ -5,6 +5,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
+from sparklog.errors import UsageError
+
+
+def check_stdout() -> None:
+    """Raise UsageError if the shell has closed stdout (`>&-`): the answer would be lost."""
+    if sys.stdout is None:
+        raise UsageError("stdout is closed: give the output a place, such as >/dev/null")
+
 
 def binary_stdout() -> BinaryIO:
     """Stdout for bytes, after what was printed so far."""

@@ -1,6 +1,5 @@
 """`sparklog produce`: stdin or files to records, with kcat's habits. One commit, or one every N."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, add_command
+from sparklog.cli.arguments import CommonArguments, add_command, raw, stdin
 from sparklog.cli.completion import topic_names
 from sparklog.cli.output import print_json, print_table, warn
 from sparklog.errors import InvalidOptionError, SchemaError, UsageError
@@ -202,15 +201,10 @@ def _text_format(arguments: ProduceArguments) -> "TextFormat":
     return TextFormat(
         delimiter=b"\n" if arguments.delimiter is None else unescape(arguments.delimiter),
         key_delimiter=None if key_delimiter is None else unescape(key_delimiter),
-        fixed_key=None if arguments.key is None else _raw(arguments.key),
+        fixed_key=None if arguments.key is None else raw(arguments.key),
         empty_is_null=arguments.empty_is_null,
         headers=tuple(_header(text) for text in arguments.headers or ()),
     )
-
-
-def _raw(text: str) -> bytes:
-    """The bytes of an argument, also those that are not UTF-8."""
-    return text.encode(errors="surrogateescape")
 
 
 def _header(text: str) -> tuple[str, bytes | None]:
@@ -219,7 +213,7 @@ def _header(text: str) -> tuple[str, bytes | None]:
         name.encode()
     except UnicodeEncodeError:
         raise InvalidOptionError(f"-H {text!r}: the name is not UTF-8", option="-H") from None
-    return name, _raw(value) if equals else None
+    return name, raw(value) if equals else None
 
 
 def _production(arguments: ProduceArguments) -> "Production":
@@ -254,7 +248,8 @@ def _opened(path: str) -> Iterator["Readable"]:
     """Open stdin or a file. Raises UsageError, which names it, if it cannot be opened or read."""
     try:
         if path == STDIN:
-            yield getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+            buffer = stdin().buffer
+            yield getattr(buffer, "raw", buffer)
         else:
             with open(path, "rb", buffering=0) as stream:
                 yield stream

@@ -267,7 +267,7 @@ def _read(arguments: ResetArguments, admin: "AdminClient") -> Callable[[str], Of
 
 def _rows(path: Path) -> Iterable[tuple[str | None, TopicPartition, int]]:
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             lines = list(csv.reader(file))
     except (UnicodeDecodeError, csv.Error) as error:
         raise UsageError(f"{path} is no CSV in UTF-8: {error}") from None

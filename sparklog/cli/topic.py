@@ -120,7 +120,7 @@ def describe(arguments: DescribeArguments) -> None:
     from sparklog.config import TopicConfig
 
     catalog = arguments.catalog()
-    names = [*(arguments.names or ()), *([arguments.topic] if arguments.topic else ())]
+    names = _names(arguments)
     topics = [catalog.topic(name) for name in names] or list(catalog.topics().values())
     for topic in topics:
         image = catalog.image(topic)
@@ -252,7 +252,7 @@ class DeleteArguments(CommonArguments):
 
 def delete(arguments: DeleteArguments) -> None:
     """Delete topics: their names are free at once, the files stay until vacuum runs."""
-    names = [*(arguments.names or ()), *([arguments.topic] if arguments.topic else ())]
+    names = _names(arguments)
     if not names:
         raise InvalidOptionError("no topic: give its name", option="topic")
     admin = arguments.admin()
@@ -284,6 +284,12 @@ def undelete(arguments: UndeleteArguments) -> None:
     name = one_topic(arguments.name, arguments.topic)
     back = arguments.admin().undelete_topic(name, topic_id=arguments.topic_id)
     _say(arguments, f"Undeleted topic {name}.", back)
+
+
+def _names(arguments: DescribeArguments | DeleteArguments) -> list[str]:
+    """The topics given by position and as --topic, each once."""
+    given = [*(arguments.names or ()), *([arguments.topic] if arguments.topic else ())]
+    return list(dict.fromkeys(given))
 
 
 def _say(arguments: CommonArguments, sentence: str, topic: "TopicDescription") -> None:

@@ -1,13 +1,12 @@
 """`sparklog users`: the users that authenticate with SCRAM at a gateway."""
 
 import os
-import sys
 from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, add_command
+from sparklog.cli.arguments import CommonArguments, add_command, stdin
 from sparklog.cli.output import print_json, print_table
 from sparklog.errors import InvalidOptionError, UsageError
 
@@ -59,10 +58,11 @@ def add(arguments: AddArguments) -> None:
 
 
 def _password() -> str:
-    if sys.stdin.isatty():
+    given = stdin()
+    if given.isatty():
         found: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
     else:
-        found = sys.stdin.readline().rstrip("\n")
+        found = given.readline().rstrip("\n")
     if not found:
         raise InvalidOptionError("no password: give one on the standard input", option="password")
     return found

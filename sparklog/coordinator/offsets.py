@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from sparklog.config.keys import LONG_MAX
 from sparklog.coordinator.any_group import AnyGroup
 from sparklog.coordinator.consumer_group import ConsumerGroup
 from sparklog.coordinator.group_record import subscribed_topics
@@ -58,7 +59,8 @@ def dated(
     """Return the offsets of a commit with their times, without those with too much metadata."""
     if request.is_dated:
         return request.offsets
-    expires_ms = None if request.retention_ms < 0 else now_ms + request.retention_ms
+    forever = request.retention_ms < 0
+    expires_ms = None if forever else min(now_ms + request.retention_ms, LONG_MAX)
     return {
         place: made_offset((offset, epoch, metadata, now_ms, expires_ms))
         for place, (offset, epoch, metadata, _, _) in request.offsets.items()

@@ -45,7 +45,7 @@ class Dump:
         file, it raises PassedOverError. Raises MissingFileError.
         """
         path = _java_path(given)
-        yield f"Dumping {path}\n".encode()
+        yield b"Dumping " + os.fsencode(path) + b"\n"
         suffix = path[path.rfind(".") :] if "." in os.path.basename(path) else ""
         if suffix in (".log", ".checkpoint"):
             options = self._options

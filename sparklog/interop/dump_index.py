@@ -116,11 +116,11 @@ def dump_index(
     offsets = entries["offset"].astype(np.int64) + base
     positions = entries["position"].astype(np.int64)
     if not len(entries):
-        yield f"{file.path} is empty.\n".encode()
+        yield file.printed + b" is empty.\n"
         return
     if checks.sanity:
         _check_offset_index(file, offsets)
-        yield f"{file.path} passed sanity check.\n".encode()
+        yield file.printed + b" passed sanity check.\n"
         return
     count = _used(entries["offset"])
     offsets, positions = offsets[:count], positions[:count]
@@ -180,7 +180,7 @@ def dump_time_index(
     offsets = entries["offset"].astype(np.int64) + base
     if checks.sanity:
         _check_time_index(file, entries["timestamp"].astype(np.int64), offsets)
-        yield f"{file.path} passed sanity check.\n".encode()
+        yield file.printed + b" passed sanity check.\n"
         return
     count = _used(entries["offset"])
     judge = _TimeJudge(

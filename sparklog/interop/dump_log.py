@@ -1,5 +1,6 @@
 """Prints a `.log` or a `.checkpoint` as kafka-dump-log.sh does: batches, and records if `deep`."""
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -73,6 +74,11 @@ class DumpedFile:
     data: Buffer
 
     @property
+    def printed(self) -> bytes:
+        """The bytes of its path; a path may have bytes that are not UTF-8."""
+        return os.fsencode(self.path)
+
+    @property
     def name(self) -> str:
         """The last part of its path."""
         return self.absolute.rpartition("/")[2]
@@ -128,7 +134,7 @@ def dump_log(
             findings.gaps.setdefault(file.absolute, []).extend(printer.offsets.gaps)
     if end > walked and max_bytes == FILE_BYTES_MAX:
         findings.problems += 1
-        yield f"Found {end - walked} invalid bytes at the end of {file.name}\n".encode()
+        yield b"Found %d invalid bytes at the end of %s\n" % (end - walked, os.fsencode(file.name))
 
 
 def _end_of(found: BatchTable | OddBatch) -> int:

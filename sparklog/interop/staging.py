@@ -6,7 +6,8 @@
 As long as the directory exists, no broker starts: LogManager refuses a directory that is not named
 after a partition. If an export fails before it moves the first file, nothing has changed. If it is
 cut off later, the next export of the same topics finishes it, by replacing all files in their
-directories. Without the directory, the `.txt` file has no meaning.
+directories. A listed partition whose directory somebody has deleted needs no finishing: its topic
+may be gone. Without the directory `sparklog_export_unfinished`, the `.txt` file has no meaning.
 """
 
 import os
@@ -46,14 +47,17 @@ class Staging:
     def begin(self, topic_partitions: Collection[TopicPartition]) -> None:
         """Create the directory, and remove files of an interrupted export from it.
 
-        Raises UsageError if the interrupted export was moving files of other partitions, too.
+        Raises UsageError if the interrupted export was moving files of other partitions, too, and
+        their directories are still there: old and new files may be mixed in them.
         """
         moving = self.moving
         others = moving - {str(topic_partition) for topic_partition in topic_partitions}
-        if others:
+        mixed = sorted(one for one in others if os.path.lexists(self._target(one)))
+        if mixed:
             raise UsageError(
-                f"{self._log_dir}: an export was cut off while it moved files of {min(others)}: "
-                f"export that topic, too"
+                f"{self._log_dir}: an export was cut off while it moved files of "
+                f"{', '.join(mixed)}: export these, too, or delete the directories there of those "
+                f"that are gone here"
             )
         with os_errors("make", NAME, self._log_dir):
             if not moving:
@@ -63,16 +67,16 @@ class Staging:
             self._empty()
             self._sync(self._log_dir)
 
+    def _target(self, topic_partition: object) -> str:
+        return os.path.join(self._log_dir, str(topic_partition))
+
     def folder(self, topic_partition: TopicPartition) -> LocalFiles:
         """Return the directory of a partition's new files."""
         return LocalFiles(os.path.join(self._path, str(topic_partition)))
 
     def move(self, topic_partitions: Collection[TopicPartition]) -> None:
         """Replace the files of all partitions by the new files. Raises LogDirError for a link."""
-        targets = [
-            os.path.join(self._log_dir, str(topic_partition))
-            for topic_partition in topic_partitions
-        ]
+        targets = [self._target(topic_partition) for topic_partition in topic_partitions]
         for target in filter(os.path.islink, targets):
             raise LogDirError(f"{target}: a symbolic link: no file is moved there")
         with os_errors("move files out of", NAME, self._log_dir):
@@ -136,4 +140,7 @@ def replace_file(path: str, data: bytes) -> None:
 def check_finished(log_dir: str) -> None:
     """Raise LogDirError if an export was cut off: old and new files may be mixed."""
     if os.path.isdir(os.path.join(log_dir, NAME)):
-        raise LogDirError(f"{log_dir}: an export into it was cut off ({NAME}): export again")
+        raise LogDirError(
+            f"{log_dir}: an export into it was cut off ({NAME}): export the same topics again; "
+            f"if one of them is gone, the export says which directories to delete"
+        )

@@ -9,6 +9,7 @@ from sparklog.admin import AdminClient, AlterConfigOp, NewTopic, OpType
 from sparklog.clock import ManualClock
 from sparklog.errors import (
     InvalidConfigError,
+    InvalidOptionError,
     InvalidPartitionsError,
     InvalidTopicError,
     LateWriterError,
@@ -286,11 +287,10 @@ class TestAlterConfigs:
             ),
             (
                 [
-                    AlterConfigOp("cleanup.policy", "compact", OpType.SET),
-                    AlterConfigOp("cleanup.policy", "delete,compact", OpType.APPEND),
-                    AlterConfigOp("cleanup.policy", "compact", OpType.SUBTRACT),
+                    AlterConfigOp("cleanup.policy", "compact, x", OpType.SUBTRACT),
+                    AlterConfigOp("retention.ms", 5),
                 ],
-                {"cleanup.policy": "delete"},
+                {"cleanup.policy": "delete", "retention.ms": "5"},
             ),
             (
                 [AlterConfigOp("leader.replication.throttled.replicas", "0:1", OpType.APPEND)],
@@ -298,7 +298,7 @@ class TestAlterConfigs:
             ),
         ],
     )
-    def test_one_after_another(
+    def test_sets_deletes_appends_and_subtracts(
         self, admin: AdminClient, ops: list[AlterConfigOp], expected: dict[str, str]
     ) -> None:
         admin.create_topics([NewTopic("a", config={"cleanup.policy": "delete"})])
@@ -328,6 +328,16 @@ class TestAlterConfigs:
                 {"a": [AlterConfigOp("retention.ms", 5)], "flights": [op]}
             )
         assert [found.configs for found in admin.describe_topics()] == [{}, {}]
+
+    @pytest.mark.parametrize("op", [OpType.SET, OpType.DELETE])
+    def test_a_config_is_named_once(
+        self, admin: AdminClient, topic: TopicDescription, op: OpType
+    ) -> None:
+        ops = [AlterConfigOp("retention.ms", 5), AlterConfigOp("retention.ms", 6, op)]
+
+        with pytest.raises(InvalidOptionError, match="'flights': retention.ms is named twice"):
+            admin.incremental_alter_configs({"flights": ops})
+        assert admin.describe_topics()[0].configs == {}
 
     def test_needs_the_topic(self, admin: AdminClient, topic: TopicDescription) -> None:
         with pytest.raises(UnknownTopicError):

@@ -8,6 +8,7 @@ from sparklog.admin import AdminClient, AlterConfigOp, NewTopic, Outcome
 from sparklog.clock import ManualClock
 from sparklog.errors import (
     InvalidConfigError,
+    InvalidOptionError,
     InvalidPartitionsError,
     InvalidTopicError,
     OffsetOutOfRangeError,
@@ -80,6 +81,12 @@ def test_alters(admin: AdminClient) -> None:
     assert kinds(found) == [None, InvalidConfigError, UnknownTopicError]
     expected = {"cleanup.policy": "compact", "retention.ms": "7"}
     assert [one.configs for one in admin.describe_topics()] == [{}, expected]
+
+
+def test_a_config_is_named_once(admin: AdminClient) -> None:
+    op = AlterConfigOp("retention.ms", 7)
+    found = admin.each.incremental_alter_configs({"a": [op, op], "b": [op]})
+    assert kinds(found) == [InvalidOptionError, None]
 
 
 def test_replaces_configs(admin: AdminClient) -> None:

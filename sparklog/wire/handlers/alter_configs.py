@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sparklog.admin import AlterConfigOp, OpType
+from sparklog.admin.changes import check_named_once
 from sparklog.config import TOPIC_CONFIG_KEYS
 from sparklog.errors import ErrorCode
 from sparklog.log.names import validate_topic_name
@@ -78,8 +79,7 @@ def _check(call: Call, resource: _Resource, keys: Sequence[str]) -> None:
         raise _not_a_topic(call, kind, name)
     check_admin(call, name)
     validate_topic_name(name)
-    if len(set(keys)) != len(keys):
-        raise refused(ErrorCode.INVALID_REQUEST, f"topic {name!r}: a config comes twice")
+    check_named_once(name, keys)
 
 
 def _not_a_topic(call: Call, kind: int, name: str) -> Exception:

@@ -161,6 +161,38 @@ class TestPipes:
         assert (ended.returncode, ended.stderr) == (0, b"")
 
 
+class TestClosed:
+    """What the shell has closed (`>&-`, `<&-`) is None in Python."""
+
+    def test_stdout_fails_before_anything_is_done(
+        self, flights: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        err = io.StringIO()
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", None)
+            patch.setattr(sys, "stderr", err)
+            code = run(["--log-dir", flights.log_dir, "topic", "delete", "flights"])
+
+        assert code == 1
+        assert err.getvalue().startswith("sparklog: error: stdout is closed: ")
+        assert err.getvalue().count("\n") == 1
+        assert flights.done("topic", "list").lines == ["flights"]
+
+    @pytest.mark.parametrize("command", [["produce", "flights"], ["users", "add", "ada"]])
+    def test_stdin_cannot_be_read(
+        self,
+        flights: CommandLine,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        command: list[str],
+    ) -> None:
+        monkeypatch.setattr(sys, "stdin", None)
+        code = run(["--log-dir", flights.log_dir, *command])
+
+        error = "sparklog: error: cannot read stdin: it is closed\n"
+        assert (code, capsys.readouterr()) == (1, ("", error))
+
+
 class TestMain:
     def test_it_leaves_with_the_exit_code(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "argv", ["sparklog", "topic", "list"])

@@ -31,6 +31,18 @@ class TestErase:
         assert "vacuum can delete the last file from 20" in text
         assert "not reached: exports, backups" in text
 
+    @pytest.mark.parametrize(
+        "delay",
+        ["file.delete.delay.ms", "sparklog.reader.grace.ms", "sparklog.orphan.retention.ms"],
+    )
+    def test_a_delay_may_end_after_the_last_date(self, sparklog: CommandLine, delay: str) -> None:
+        sparklog.done("topic", "alter", "t", "--config", f"{delay}={2**63 - 1}")
+        text = sparklog.done("erase", "--topic", "t", "--key", "alice").text
+        row = sparklog.done("erase", "--topic", "t", "--key", "bob", "--format", "json").json[0]
+
+        assert "vacuum can delete the last file only after the year 9999" in text
+        assert row["files_gone_ms"] == 2**63 - 1
+
     def test_a_dry_run_says_what_would_go(self, sparklog: CommandLine) -> None:
         text = sparklog.done("erase", "--topic", "t", "--key", "alice", "--dry-run").text
 
@@ -59,6 +71,19 @@ class TestErase:
         assert (row["keys"], row["records"]) == (2, 3)
         assert offsets(sparklog) == [3]
 
+    def test_a_key_may_have_bytes_that_are_not_utf_8(self, sparklog: CommandLine) -> None:
+        key = b"\xff\xfe".decode(errors="surrogateescape")  # as Python reads an argument
+        sparklog.done("produce", "t", "-k", key, stdin=b"d\n")
+        row = sparklog.done("erase", "--topic", "t", "--key", key, "--format", "json").json[0]
+
+        assert row["records"] == 1
+
+    def test_a_bom_belongs_to_no_key(self, sparklog: CommandLine, tmp_path: Path) -> None:
+        (tmp_path / "keys").write_bytes(b"\xef\xbb\xbfalice\n")
+        sparklog.done("erase", "--topic", "t", "--key-file", tmp_path / "keys")
+
+        assert offsets(sparklog) == [1]
+
     def test_a_return_within_a_line_belongs_to_its_key(
         self, sparklog: CommandLine, tmp_path: Path
     ) -> None:
@@ -80,5 +105,15 @@ class TestErase:
         monkeypatch.setattr("sparklog.cli.job_commands.spark_fleet", lambda *_: LocalFleet())
         outcome = sparklog("jobs", "erase", "--topic", "t", "--key", "alice")
 
-        assert outcome.json[0]["records"] == 2
+        assert (outcome.code, outcome.json[0]["records"]) == (0, 2)
         assert offsets(sparklog) == [1]
+
+    @pytest.mark.parametrize("options", [[], ["--dry-run"]])
+    def test_as_a_job_says_by_its_exit_code_that_it_has_nothing_to_do(
+        self, sparklog: CommandLine, monkeypatch: pytest.MonkeyPatch, options: list[str]
+    ) -> None:
+        monkeypatch.setattr("sparklog.cli.job_commands.spark_fleet", lambda *_: LocalFleet())
+        call = ("jobs", "erase", "--topic", "t", *options, "--key")
+
+        assert sparklog(*call, "nobody").code == 3
+        assert sparklog(*call, "alice").code == 0

@@ -113,6 +113,14 @@ class TestFiles:
         groups.done("groups", "reset-offsets", "jobs", "--from-file", file, "--execute")
         assert committed(admin) == [1, 0]
 
+    def test_a_file_may_begin_with_a_bom(
+        self, groups: CommandLine, admin: AdminClient, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "offsets.csv"
+        file.write_text("flights,1,0\n", encoding="utf-8-sig")
+        groups.done("groups", "reset-offsets", "jobs", "--from-file", file, "--execute")
+        assert committed(admin) == [1, 0]
+
     def test_all_groups_are_those_of_the_file_if_it_names_some(
         self, groups: CommandLine, admin: AdminClient, tmp_path: Path
     ) -> None:

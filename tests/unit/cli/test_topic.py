@@ -92,6 +92,11 @@ class TestDescribe:
         assert topic["configs"] == {"retention.ms": "-1"}
         assert (first["log_end_offset"], first["segments"], first["bytes"] > 0) == (3, 1, True)
 
+    def test_a_topic_that_is_named_twice_is_shown_once(self, flights: CommandLine) -> None:
+        twice = flights.done("topic", "describe", "flights", "flights", "--topic", "flights")
+
+        assert twice == flights.done("topic", "describe", "flights")
+
     def test_without_names_all(self, flights: CommandLine) -> None:
         flights.done("topic", "create", "empty")
 
@@ -171,6 +176,15 @@ class TestAlter:
         assert (outcome.code, "'nope' is not a topic config" in outcome.err) == (1, True)
         assert flights.done("topic", "list", "--format", "json").json[0]["partition_count"] == 2
 
+    def test_a_config_is_not_set_and_set_back_at_once(self, flights: CommandLine) -> None:
+        outcome = flights(
+            "topic", "alter", "flights", "-p5",
+            "--config", "segment.ms=1000", "--delete-config", "segment.ms",
+        )  # fmt: skip
+
+        assert (outcome.code, "'flights': segment.ms is named twice" in outcome.err) == (2, True)
+        assert flights.done("topic", "list", "--format", "json").json[0]["partition_count"] == 2
+
     def test_partitions_and_configs_change_together(self, flights: CommandLine) -> None:
         (altered,) = flights.done(
             "topic", "alter", "flights", "-p5", "--config", "segment.ms=1000", "--format", "json"
@@ -191,6 +205,11 @@ class TestDelete:
         outcome = flights.done("topic", "delete", "flights", "--topic", "other")
         assert outcome.text == "Deleted topic flights.\nDeleted topic other.\n"
         assert flights.done("topic", "list").text == ""
+
+    def test_a_topic_that_is_named_twice_is_deleted_once(self, flights: CommandLine) -> None:
+        outcome = flights.done("topic", "delete", "flights", "flights", "--topic", "flights")
+
+        assert outcome.text == "Deleted topic flights.\n"
 
     def test_json_names_them(self, flights: CommandLine) -> None:
         outcome = flights.done("topic", "delete", "flights", "--format", "json")

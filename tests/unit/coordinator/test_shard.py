@@ -247,6 +247,13 @@ class TestExpiry:
         groups.passes(600_000)
         assert groups.committed() == {}
 
+    def test_the_retention_of_an_old_client_may_end_after_all_times(self) -> None:
+        groups = Groups()
+        groups.commits(7, retention_ms=2**63 - 1)
+        groups.restarts()
+        groups.passes(366 * DAY_MS)
+        assert groups.committed() == {FLIGHTS: 7}
+
 
 class TestReplay:
     def test_members_go_on_in_their_generation(self) -> None:

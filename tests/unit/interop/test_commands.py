@@ -1,11 +1,12 @@
 """`sparklog import` and `sparklog export` as commands."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from sparklog.log.names import uuid7
-from tests.broker_files import batch, write_segment
+from tests.broker_files import batch, write_indexes, write_segment
 from tests.command_line import CommandLine
 from tests.compat.cases import BROKER
 
@@ -127,6 +128,22 @@ class TestDumpLog:
         assert "Shared segment: offsets are the file's own" in outcome.lines[1]
         offsets = [line.split()[2] for line in outcome.lines if line.startswith("| offset:")]
         assert offsets == ["0", "1", "0", "1", "2", "3", "4"]
+
+    @pytest.mark.parametrize("checks", [[], ["--index-sanity-check"], ["--verify-index-only"]])
+    def test_of_a_path_that_is_not_utf_8(
+        self, sparklog: CommandLine, tmp_path: Path, checks: list[str]
+    ) -> None:
+        (folder := tmp_path / "\udcff").mkdir()  # as Python reads the byte
+        write_indexes(write_segment(folder, 0, batch(0)))
+        log = folder / "0.\udcff.log"
+        log.write_bytes(batch(0) + b"?")
+        files = ",".join(str(path) for path in (log, *folder.glob("*0.*index")))
+        outcome = sparklog("dump-log", "--files", files, *checks)
+
+        assert outcome.out.startswith(b"Dumping %s\n" % os.fsencode(log))
+        assert b"Found 1 invalid bytes at the end of 0.\xff.log\n" in outcome.out
+        assert outcome.out.count(b"Dumping ") == 3
+        assert outcome.err == ""
 
     def test_a_negative_size_is_wrong_usage(self, sparklog: CommandLine, tmp_path: Path) -> None:
         outcome = sparklog("dump-log", "--files", tmp_path / "0.log", "--max-bytes", -1)

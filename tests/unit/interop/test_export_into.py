@@ -3,10 +3,12 @@
 import errno
 import fcntl
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+from sparklog.admin import AdminClient
 from sparklog.errors import (
     CorruptionError,
     CorruptRecordError,
@@ -19,6 +21,7 @@ from sparklog.interop import checkpoints, staging
 from sparklog.interop.export_log import (
     ExportOptions,
     export_into,
+    export_to,
 )
 from tests.broker_files import batch, write_indexes, write_segment
 from tests.logs import append, new_topic
@@ -157,18 +160,45 @@ class TestCutOff:
         assert (second / "t-0" / LOG).read_bytes() == batch(0)
         assert not list(second.glob(f"{staging.NAME}*"))
 
-    def test_is_not_finished_by_one_of_other_topics(
-        self, interop: Interop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def cut_off(self, interop: Interop, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Export a second time into a directory, and fail where files have gone from `t-0`."""
+        export(interop, target)
         with monkeypatch.context() as patch:
             self.stop(patch, "rename")
             with pytest.raises(StorageFullError):
-                export(interop, tmp_path / "out")
+                export(interop, target, ExportOptions(replace=True))
+
+    def test_is_not_finished_by_one_of_other_topics(
+        self, interop: Interop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.cut_off(interop, tmp_path / "out", monkeypatch)
         new_topic(interop.log_dir, "other", partitions=1)
 
-        with pytest.raises(UsageError, match="moved files of t-0: export that topic, too"):
-            export(interop, tmp_path / "out", ExportOptions(topics=["other"]))
+        with pytest.raises(UsageError, match="files of t-0: export these, too"):
+            export(interop, tmp_path / "out", ExportOptions(topics=["other"], replace=True))
         assert export(interop, tmp_path / "out", ExportOptions(topics=["t"])).end == 2
+
+    @pytest.mark.parametrize("others", [[], ["other"]])
+    def test_of_a_topic_that_is_gone_is_ended_by_hand(
+        self,
+        interop: Interop,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        others: list[str],
+    ) -> None:
+        self.cut_off(interop, out := tmp_path / "out", monkeypatch)
+        AdminClient(str(interop.log_dir)).delete_topics(["t"])
+        for name in others:
+            new_topic(interop.log_dir, name, partitions=1)
+        with pytest.raises(
+            UsageError, match="or delete the directories there of those that are gone"
+        ):
+            export_to(interop.catalog, str(out), ExportOptions())
+        shutil.rmtree(out / "t-0")
+        export_to(interop.catalog, str(out), ExportOptions())
+
+        assert [path.name for path in out.iterdir() if path.is_dir()] == [f"{o}-0" for o in others]
+        assert not list(out.glob(f"{staging.NAME}*"))
 
     def test_a_list_without_its_directory_means_nothing(
         self, interop: Interop, second: Path

@@ -46,10 +46,12 @@ class Staging:
     def begin(self, topic_partitions: Collection[TopicPartition]) -> None:
         """Create the directory, and remove files of an interrupted export from it.
 
-        Raises UsageError if the interrupted export was moving files of other partitions, too.
+        Raises UsageError if the interrupted export was moving files of other topics, too. The
+        caller has checked that there are no other partitions of the same topics.
         """
         moving = self.moving
-        others = moving - {str(topic_partition) for topic_partition in topic_partitions}
+        topics = {topic_partition.topic for topic_partition in topic_partitions}
+        others = [name for name in moving if name.rpartition("-")[0] not in topics]
         if others:
             raise UsageError(
                 f"{self._log_dir}: an export was cut off while it moved files of {min(others)}: "

@@ -30,6 +30,7 @@ from sparklog.record import layout
 from sparklog.record.encode import BatchSettings, RecordColumns, encode
 from sparklog.record.scan import scan_batches
 from sparklog.storage.files import Files
+from sparklog.storage.log_dir import create_log_dir
 from sparklog.storage.memory import MemoryFiles
 from tests import golden
 from tests.damage import HEADER
@@ -156,6 +157,7 @@ class Partition:
     def __init__(self, files: Files | None = None) -> None:
         self.files = files or MemoryFiles()
         self.catalog = catalog_of(self.files)
+        create_log_dir(self.files, bytes(16))
         self.records: list[Record] = []
         self.times: list[naive.Record] = []
         """Offsets and times of all records, control records as well."""

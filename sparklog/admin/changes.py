@@ -18,7 +18,7 @@ from sparklog.errors import (
 )
 from sparklog.log.names import (
     INTERNAL_TOPICS,
-    PARTITION_MAX,
+    PARTITIONS_MAX,
     RESERVED_TOPICS,
     random_uuid,
     validate_topic_name,
@@ -74,9 +74,9 @@ def described(topic: NewTopic, random_bytes: bytes, now_ms: int) -> TopicDescrip
 
 def _checked_count(name: str, given: int) -> int:
     count = whole(given, f"topic {name!r}, partitions")
-    if not 1 <= count <= PARTITION_MAX:
+    if not 1 <= count <= PARTITIONS_MAX:
         raise InvalidPartitionsError(
-            f"topic {name!r}: {count} partitions; a topic has 1 to {PARTITION_MAX}"
+            f"topic {name!r}: {count} partitions; a topic has 1 to {PARTITIONS_MAX}"
         )
     return count
 

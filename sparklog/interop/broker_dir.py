@@ -19,15 +19,12 @@ from typing import Final
 from sparklog.errors import CorruptionError, LogDirError
 from sparklog.interop import checkpoints
 from sparklog.interop.file_records import FILE_BYTES_MAX
-from sparklog.log.names import OFFSET_MAX, topic_name_problem
+from sparklog.log.names import OFFSET_MAX, PARTITIONS_MAX, topic_name_problem
 from sparklog.model import TopicPartition
 from sparklog.storage.failures import os_errors
 from sparklog.storage.local import LocalFiles
 
 LOCK_FILE: Final = ".lock"
-PARTITIONS_MAX: Final = 100_000
-"""The most partitions of a topic. The largest number among its directories decides how many it
-gets; one wrong name must not make two thousand million partitions."""
 
 _PARTITION: Final = re.compile(r"(.+)-([0-9]{1,10})", re.ASCII)
 _LEFT_OUT: Final = re.compile(r".+(\.[0-9a-f]{32}-(delete|future|stray)|-(delete|future|stray))")

@@ -43,16 +43,17 @@ class BrokerDirs:
     def partitions(self) -> list[PartitionDir]:
         """Return the directories of partitions, by topic and number; of replicas the one to take.
 
-        All directories with a problem are returned. Raises LogDirError for a topic that has two
-        ids, and CorruptionError for a partition.metadata without an id.
+        All directories with a problem are returned; a partition.metadata without an id is one.
+        Raises LogDirError for a topic that has two ids, also in a single log directory: a broker
+        keeps only the partitions of the topic that exists, so the others are of a deleted one.
         """
         found = [one for directory in self._dirs for one in directory.partitions()]
+        _check_ids(found)
         if len(self._dirs) > 1:
             replicas: dict[TopicPartition, list[PartitionDir]] = {}
             for one in found:
                 if one.problem is None:
                     replicas.setdefault(one.topic_partition, []).append(one)
-            _check_ids(found)
             found = [one for one in found if one.problem is not None]
             found += [_furthest(each) for each in replicas.values()]
         return sorted(found, key=lambda one: (one.topic_partition, one.path))
@@ -74,17 +75,25 @@ class BrokerDirs:
 
 
 def _check_ids(partitions: Iterable[PartitionDir]) -> None:
-    """Raise LogDirError for a topic with two ids: it was created twice, or in two clusters."""
+    """Raise LogDirError for a topic with two ids: it was created twice, or in two clusters.
+
+    A partition whose id cannot be read gets that as its problem.
+    """
     known: dict[str, tuple[str, str]] = {}
     for one in partitions:
-        topic_id = None if one.problem is not None else one.topic_id
+        try:
+            topic_id = one.topic_id
+        except CorruptionError as error:
+            one.problem = error
+            continue
         if topic_id is not None:
             topic = one.topic_partition.topic
             other_id, path = known.setdefault(topic, (topic_id, one.path))
             if other_id != topic_id:
                 raise LogDirError(
                     f"{path} and {one.path} are of two topics {topic!r}, {other_id} and "
-                    f"{topic_id}: give the directories of one cluster, and none that is outdated"
+                    f"{topic_id}: give the directories of one cluster, none that is outdated, and "
+                    f"none with partitions of a deleted topic"
                 )
 
 

@@ -7,7 +7,7 @@ exported files.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -68,8 +68,8 @@ def export_into(catalog: Catalog, log_dir: str, options: ExportOptions) -> list[
 
     All files are written before the first partition is changed. Raises LogDirError for a directory
     that is no broker's, or whose broker is running; UsageError for a partition that the target does
-    not have, or that has records (unless `replace`); UnknownTopicError; the errors of reading and
-    writing.
+    not have, that the topic does not have, or that has records (unless `replace`);
+    UnknownTopicError; the errors of reading and writing.
     """
     broker = BrokerDir(log_dir)
     if not os.path.exists(os.path.join(broker.path, META_FILE)):
@@ -79,6 +79,7 @@ def export_into(catalog: Catalog, log_dir: str, options: ExportOptions) -> list[
         known = sorted(broker.partitions(), key=lambda one: one.problem is None)
         found = {one.topic_partition: one for one in known}
         topics = _topics(catalog, options.topics)
+        _check_no_others(known, topics)
         staging = Staging(broker.path, flush=options.flush)
         for topic in topics:
             for topic_partition in _partitions_of(topic):
@@ -92,7 +93,8 @@ def export_to(catalog: Catalog, directory: str, options: ExportOptions) -> list[
     """Write topics into a directory with a broker's layout; the topics keep the ids they have here.
 
     The directory is created if needed; it must be empty unless `replace`. Raises LogDirError if it
-    is not empty or is a broker's; UnknownTopicError; the errors of reading and writing.
+    is not empty or is a broker's; UsageError if it has a partition that the topic does not have;
+    UnknownTopicError; the errors of reading and writing.
     """
     path = os.path.abspath(directory)
     with os_errors("make", "", path):
@@ -103,6 +105,7 @@ def export_to(catalog: Catalog, directory: str, options: ExportOptions) -> list[
     staging = Staging(path, flush=options.flush)
     if not options.replace and not staging.moving and set(os.listdir(path)) - {NAME, LIST}:
         raise LogDirError(f"{directory} is not empty: give another, or --replace")
+    _check_no_others(BrokerDir(path).partitions(), topics)
     return _exported(catalog, path, topics, options, staging, has_ids=False)
 
 
@@ -117,6 +120,23 @@ def _topics(catalog: Catalog, names: Sequence[str] | None) -> list[TopicDescript
 
 def _partitions_of(topic: TopicDescription) -> list[TopicPartition]:
     return [TopicPartition(topic.name, number) for number in range(topic.num_partitions)]
+
+
+def _check_no_others(found: Iterable[PartitionDir], topics: Iterable[TopicDescription]) -> None:
+    """Raise UsageError for a directory of an exported topic's partition that the topic lacks.
+
+    It would stay beside the new ones, with the records of another topic. It is not removed: an
+    export deletes nothing but what it replaces.
+    """
+    counts = {topic.name: topic.num_partitions for topic in topics}
+    for one in found:
+        topic, number = one.topic_partition
+        if number >= counts.get(topic, number + 1):
+            raise UsageError(
+                f"{one.path}: topic {topic!r} has no partition {number}, allowed are 0 to "
+                f"{counts[topic] - 1}: remove the directory (at a broker: delete the topic, and "
+                f"create it with {counts[topic]} partitions), or give another target"
+            )
 
 
 def _check_target(
@@ -198,7 +218,8 @@ def _write_checkpoints(
     logs: Mapping[TopicPartition, PartitionLog],
     ends: Mapping[TopicPartition, int],
 ) -> None:
-    """Write the partitions into the broker's checkpoints; entries of other partitions stay."""
+    """Write the partitions into the broker's checkpoints; entries of other topics stay."""
+    topics = {topic_partition.topic for topic_partition in logs}
     broker = BrokerDir(path)
     values = {
         RECOVERY_POINT: ends,
@@ -215,6 +236,7 @@ def _write_checkpoints(
         },
     }
     for name in CHECKPOINTS:
-        kept = {key: at for key, at in broker.offsets(name).items() if key not in logs}
+        offsets = broker.offsets(name).items()
+        kept = {key: at for key, at in offsets if key.topic not in topics}
         with os_errors("write", name, path):
             replace_file(os.path.join(path, name), encode_offsets({**kept, **values[name]}))

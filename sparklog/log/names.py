@@ -45,7 +45,9 @@ SHARED: Final = "__shared"
 TOPIC_NAME_CHARACTERS_MAX: Final = 249
 TOPIC_DIR_NAME_CHARACTERS_MAX: Final = 200
 OFFSET_MAX: Final = 2**63 - 1
-PARTITION_MAX: Final = 2**31 - 1
+PARTITIONS_MAX: Final = 100_000
+"""The most partitions of a topic: each of them costs all that list or open the topic. An import
+counts the partitions by the largest number in a name of a directory, which may be wrong."""
 UUID7_MS_MAX: Final = 2**48 - 1
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")

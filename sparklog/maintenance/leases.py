@@ -45,8 +45,8 @@ class Leases:
         If another owner holds it, yield that owner's lease: the caller then skips its work. If the
         metadata log cannot be read or written, yield None without a lease: a lease only saves work.
         """
-        name = self._name(job, topic)
         try:
+            name = self._name(job, topic)
             lease = self._acquired(name)
         except SparklogError:
             yield None

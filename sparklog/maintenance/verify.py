@@ -1,6 +1,6 @@
 """Verify as a job: checks the metadata log, and of topics the image, files and every byte of logs.
 
-    metadata     entries, runs, history, hints (`metadata.repair`)
+    metadata     meta.properties; entries, runs, history, hints (`metadata.repair`)
     image        segments do not overlap; log start, log end and cleaner offset fit them
     segments     checksums, offsets, sizes, counts, timestamps, indexes (`maintenance.verified`)
     files        files of removed segments must exist until their delay is over; files that no row
@@ -12,12 +12,18 @@ Nothing is ever deleted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain, islice
 from typing import Any, Final
 
 from sparklog.config import TopicConfig
-from sparklog.errors import CorruptMetadataError, SparklogError
+from sparklog.errors import (
+    CorruptMetadataError,
+    LogDirError,
+    SparklogError,
+    UnsupportedFeatureError,
+)
 from sparklog.log_reader.rebuild import live_entries
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.repair import Judged, repair
@@ -25,10 +31,11 @@ from sparklog.maintenance.verified import Verdict, VerifyWork, verified
 from sparklog.maintenance.verified_image import file_findings, image_problems
 from sparklog.maintenance.verify_table import table_steps
 from sparklog.metadata.image import TopicImage
-from sparklog.metadata.log import CLUSTER_METADATA
+from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES
 from sparklog.metadata.repair import problems as metadata_problems
 from sparklog.metadata.repair import repair as repair_metadata
 from sparklog.model import SegmentEntry, TopicDescription
+from sparklog.storage.log_dir import open_log_dir
 
 SEGMENTS_MAX: Final = 10_000
 """The most segments in one round of checks and repairs: their verdicts are in memory."""
@@ -40,14 +47,20 @@ def verify(
     """Check the metadata log and topics; with `options["repair"]` also repair damage.
 
     `options["records"]`: also decode every record. `options["table"]`: also compare the tables of
-    topics with their logs.
+    topics with their logs. Raises LogDirError if there is no log dir: no meta.properties that can
+    be read, and no metadata log either. Without meta.properties, nothing else is repaired.
     """
-    mend = partial(_verify_metadata, context, is_mending=options["repair"])
+    told = _log_dir_problems(context)
+    is_lost = bool(told)
+    mend = partial(_verify_metadata, context, told, is_mending=options["repair"] and not is_lost)
     yield Step(topic=CLUSTER_METADATA, rows=[{"what": "metadata log"}], execute=mend)
+    if is_lost:
+        return
     try:
         chosen = context.topics(topics)
     except CorruptMetadataError as error:
-        yield failing_step(CLUSTER_METADATA, error)
+        if not told:
+            yield failing_step(CLUSTER_METADATA, error)
         return
     for topic in chosen:
         try:
@@ -69,11 +82,28 @@ def _table_steps(context: JobContext, topic: TopicDescription, image: TopicImage
         yield failing_step(topic.name, error)
 
 
-def _verify_metadata(context: JobContext, *, is_mending: bool) -> Outcome:
-    notes = repair_metadata(context.files, context.clock) if is_mending else []
-    found = [f"{one.path}: {one.text}" for one in metadata_problems(context.files, context.clock)]
-    counts = {"damaged": len(found), "repaired": len(notes)}
-    return Outcome(counts=counts, problems=found, notes=notes)
+def _log_dir_problems(context: JobContext) -> list[str]:
+    """Return what is wrong with the meta.properties of a log dir. Raises as `verify`."""
+    try:
+        open_log_dir(context.files)
+    except UnsupportedFeatureError:
+        raise
+    except LogDirError as error:
+        if not any(context.files.list(ENTRIES)):
+            raise
+        return [str(error)]
+    return []
+
+
+def _verify_metadata(context: JobContext, told: list[str], *, is_mending: bool) -> Outcome:
+    """Check the metadata log, or repair it; add its problems to those that are `told`."""
+    notes: list[str] = []
+    if is_mending:
+        with suppress(CorruptMetadataError):  # what cannot be mended is found again
+            notes = repair_metadata(context.files, context.clock)
+    told += map(str, metadata_problems(context.files, context.clock))
+    counts = {"damaged": len(told), "repaired": len(notes)}
+    return Outcome(counts=counts, problems=list(told), notes=notes)
 
 
 def _rows(image: TopicImage) -> list[dict[str, Any]]:

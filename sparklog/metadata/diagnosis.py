@@ -47,6 +47,10 @@ class Problem(NamedTuple):
     text: str
     is_mendable: bool = True
 
+    def __str__(self) -> str:
+        """Return path and text; the path once, though an error of reading has it in its text."""
+        return self.text if self.path in self.text else f"{self.path}: {self.text}"
+
 
 @dataclass(slots=True)
 class Stretch:

@@ -68,7 +68,7 @@ def repair(files: Files, clock: Clock) -> list[str]:
             return [_told(_moved(files, seen.problems[0].path))]
         hopeless = [one for one in seen.problems if not one.is_mendable]
         if seen.log is None or hopeless:
-            raise CorruptMetadataError("; ".join(f"{one.path}: {one.text}" for one in hopeless))
+            raise CorruptMetadataError("; ".join(map(str, hopeless)))
         done += [_told(_moved(files, path)) for path in seen.aside if files.stat(path)]
         if seen.aside:
             files.sync_directory(ENTRIES)

@@ -6,7 +6,9 @@
     control batch          its bytes as they are
 
 A batch with a tombstone gets a delete horizon when it is first compacted: its base timestamp
-becomes the time from which the tombstone may go, and bit 6 of its attributes is set (KIP-534). All
+becomes the time from which the tombstone may go, and bit 6 of its attributes is set (KIP-534). The
+horizon is at most 2^63 - 1, the largest timestamp: then the tombstone stays for ever. Readers add
+time deltas modulo 2^64, as Java does, so that every record keeps its time under any horizon. All
 batches are of magic 2; the caller has verified the checksums.
 """
 
@@ -42,6 +44,7 @@ Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
+_HORIZON_MAX: Final = 2**63 - 1
 _SHIFTED_MORE: Final = layout.MAX_VARINT_SIZE + layout.MAX_VARLONG_SIZE
 """How many bytes a record gains at most when its timestamp delta changes."""
 
@@ -147,7 +150,8 @@ def without(retained: Retained, gone: Mask) -> Retained:
 
 def _judged(view: Bytes, run: BatchTable, rules: Rules) -> _Judged:
     had_horizon = _has_horizon(run)
-    horizon = np.where(had_horizon, run.base_timestamp, rules.now_ms + rules.delete_retention_ms)
+    due_ms = min(rules.now_ms + rules.delete_retention_ms, _HORIZON_MAX)
+    horizon = np.where(had_horizon, run.base_timestamp, due_ms)
     protects = ~had_horizon | (rules.now_ms < run.base_timestamp) | rules.keeps_rest
     flags = np.where(protects, kernels.KEEP_TOMBSTONES, 0)
     flags |= np.where(rules.aborted, kernels.KEEP_NONE, 0)

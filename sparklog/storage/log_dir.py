@@ -11,8 +11,9 @@ import os
 import re
 from dataclasses import dataclass
 
-from sparklog.errors import LogDirError, MissingFileError
+from sparklog.errors import LogDirError, MissingFileError, UnsupportedFeatureError
 from sparklog.log.names import random_uuid
+from sparklog.storage.failures import os_errors
 from sparklog.storage.files import Files
 from sparklog.storage.local import TEMPORARY
 
@@ -40,6 +41,10 @@ BROKER_KEYS = frozenset({"broker.id", "node.id", "directory.id"})
 _HOW_TO_MAKE_ONE = (
     "the first topic that is created makes one: `sparklog topic create`, or "
     "AdminClient(log_dir).create_topics([…])"
+)
+_HOW_TO_MEND_ONE = (
+    "a log dir is made in a new or an empty directory; one that has lost this file needs it back, "
+    "as it was"
 )
 
 
@@ -110,15 +115,25 @@ def probe_conditional_put(files: Files) -> None:
 def open_log_dir(files: Files) -> LogDir:
     """Return the content of the log dir's meta.properties.
 
-    Raises LogDirError without that file (the message says how to make a log dir), and for a file
-    that is a broker's, damaged, or of a newer version.
+    Raises LogDirError without that file (if the directory is missing or empty, the message says how
+    to make a log dir), and for a file that is a broker's, or damaged; UnsupportedFeatureError for
+    one of a newer version.
     """
     present = _read(files)
     if present is None:
-        raise LogDirError(
-            f"{files.uri} is not a log dir: it has no {META_PROPERTIES}; {_HOW_TO_MAKE_ONE}"
-        )
+        advice = _HOW_TO_MAKE_ONE if _is_empty(files) else _HOW_TO_MEND_ONE
+        raise LogDirError(f"{files.uri} is not a log dir: it has no {META_PROPERTIES}; {advice}")
     return present
+
+
+def _is_empty(files: Files) -> bool:
+    """Whether a directory is missing, or holds only what a creation left that was cut off."""
+    if files.is_local:  # without a walk through all that is below it
+        with os_errors("list", "", files.uri):
+            names = iter(os.listdir(files.uri) if os.path.exists(files.uri) else ())
+    else:
+        names = (file.path for file in files.list(recursive=True))
+    return all(name.startswith(CUT_OFF) for name in names)
 
 
 def encode(log_dir: LogDir) -> bytes:
@@ -127,7 +142,10 @@ def encode(log_dir: LogDir) -> bytes:
 
 
 def decode(data: bytes, log_dir: str) -> LogDir:
-    """Return the content of a meta.properties. Raises LogDirError, which names `log_dir`."""
+    """Return the content of a meta.properties.
+
+    Raises LogDirError, which names `log_dir`; UnsupportedFeatureError for a newer version.
+    """
     entries = _parse(data)
     where = f"{META_PROPERTIES} in {log_dir}"
     if BROKER_KEYS & entries.keys():
@@ -139,7 +157,7 @@ def decode(data: bytes, log_dir: str) -> LogDir:
     if not re.fullmatch("[1-9][0-9]{0,8}", version):
         raise LogDirError(f"{where} has the version {version!r}; allowed: {LOG_DIR_VERSION}")
     if int(version) > LOG_DIR_VERSION:
-        raise LogDirError(
+        raise UnsupportedFeatureError(
             f"{where} has version {version}, and this release reads version {LOG_DIR_VERSION} "
             "only: upgrade sparklog"
         )

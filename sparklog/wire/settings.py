@@ -6,9 +6,11 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from sparklog.log.names import PARTITIONS_MAX
 from sparklog.service_settings import PREFIX, Texts, split
 
 Positive = Annotated[int, Field(gt=0)]
+Partitions = Annotated[int, Field(gt=0, le=PARTITIONS_MAX)]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 """One of `sparklog.wire.sasl.MECHANISMS`."""
 INT_MAX = 2**31 - 1
@@ -69,10 +71,10 @@ class Settings(BaseSettings):
 
     auto_create_topics_enable: bool = False
     """Whether a topic is created when a client asks for it (auto.create.topics.enable)."""
-    num_partitions: Positive = 1
+    num_partitions: Partitions = 1
     """Partitions of a topic that is created without a number (num.partitions)."""
 
-    offsets_topic_num_partitions: Positive = 50
+    offsets_topic_num_partitions: Partitions = 50
     """Partitions of __consumer_offsets when it is created (offsets.topic.num.partitions)."""
     offsets_retention_minutes: Positive = 7 * 24 * 60
     """How long committed offsets of an empty group are kept (offsets.retention.minutes)."""

@@ -110,7 +110,8 @@ def _retained(batch: Opened, rules: Rules) -> Opened | None:
         return batch
     base_time, attributes = header.base_time, header.attributes
     if gets_horizon:
-        base_time, attributes = rules.now_ms + rules.delete_retention_ms, attributes | HAS_HORIZON
+        base_time = min(rules.now_ms + rules.delete_retention_ms, 2**63 - 1)
+        attributes |= HAS_HORIZON
     newest = max(int64(header.base_time + one.time_delta) for one in kept)
     changed = header._replace(
         attributes=attributes,

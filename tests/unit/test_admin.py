@@ -111,10 +111,18 @@ class TestCreateTopics:
             admin.create_topics([NewTopic("c"), NewTopic("c")])
         assert admin.list_topics() == ["a"]
 
-    @pytest.mark.parametrize("count", [0, -1, 2**31])
+    @pytest.mark.parametrize("count", [0, -1, 100_001, 2**31 - 1])
     def test_refuses_partition_counts(self, admin: AdminClient, count: int) -> None:
-        with pytest.raises(InvalidPartitionsError, match="a topic has 1 to 2147483647"):
+        with pytest.raises(InvalidPartitionsError, match="a topic has 1 to 100000$"):
             admin.create_topics([NewTopic("a", count)])
+
+    def test_takes_as_many_partitions_as_a_topic_may_have(self, admin: AdminClient) -> None:
+        admin.create_topics([NewTopic("a", 99_999)])
+        admin.create_partitions({"a": 100_000})
+
+        assert [one.num_partitions for one in admin.describe_topics()] == [100_000]
+        with pytest.raises(InvalidPartitionsError, match="a topic has 1 to 100000$"):
+            admin.create_partitions({"a": 100_001})
 
     @pytest.mark.parametrize("config", [{"retention.mss": 1}, {"segment.bytes": 1}])
     def test_refuses_configs(self, admin: AdminClient, config: dict[str, object]) -> None:

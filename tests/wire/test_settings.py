@@ -40,6 +40,8 @@ def test_a_variable_of_several_values_has_commas(
         ({"sasl_enabled_mechanisms": "PLAIN,GSSAPI"}, "'PLAIN', 'SCRAM-SHA-256' or"),
         ({"sasl_enabled_mechanisms": ","}, "at least 1 item"),
         ({"node_id": "2147483648"}, "less than or equal to 2147483647"),
+        ({"num_partitions": "100001"}, "less than or equal to 100000"),
+        ({"offsets_topic_num_partitions": "100001"}, "less than or equal to 100000"),
     ],
 )
 def test_a_wrong_value_is_refused(

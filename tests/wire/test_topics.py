@@ -285,6 +285,14 @@ class TestCreatePartitions:
         assert found.error_code == code
         assert admin.describe_topics()[0].num_partitions == 2
 
+    def test_refuses_more_partitions_than_a_topic_may_have(
+        self, client: Client, admin: AdminClient
+    ) -> None:
+        admin.create_topics([NewTopic("a", 100_000)])
+        [found] = grow(client, ("a", 100_001))
+        assert found.error_code == ErrorCode.invalid_partitions
+        assert "a topic has 1 to 100000" in str(found.error_message)
+
     @pytest.mark.parametrize(
         ("replicas", "code"),
         [

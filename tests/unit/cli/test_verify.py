@@ -66,7 +66,7 @@ class TestVerify:
         outcome = flights("verify")
 
         assert outcome.code == 1
-        assert entry.name in outcome.lines[0]
+        assert [line.count(entry.name) for line in outcome.lines] == [1, 0]
 
     def test_an_unknown_topic_is_an_error(self, flights: CommandLine) -> None:
         outcome = flights("verify", "fligths")
@@ -80,3 +80,59 @@ class TestVerify:
         (line,) = flights.done("verify").lines
 
         assert line.startswith("__cluster_metadata: sound")
+
+
+class TestNoLogDir:
+    def test_a_missing_or_an_empty_directory_is_told_how_to_make_one(self, tmp_path: Path) -> None:
+        for path in (tmp_path, tmp_path / "none"):
+            outcome = CommandLine(str(path))("verify")
+
+            assert (outcome.code, outcome.text) == (1, "")
+            assert "is not a log dir: it has no meta.properties" in outcome.err
+            assert "`sparklog topic create`" in outcome.err
+
+    def test_of_other_files_is_not_told_that(self, tmp_path: Path) -> None:
+        (tmp_path / "thesis.doc").touch()
+        outcome = CommandLine(str(tmp_path))("verify")
+
+        assert (outcome.code, outcome.text) == (1, "")
+        assert "in a new or an empty directory" in outcome.err
+        assert "topic create" not in outcome.err
+
+    def test_a_file_is_none(self, tmp_path: Path) -> None:
+        (tmp_path / "thesis.doc").touch()
+        outcome = CommandLine(str(tmp_path / "thesis.doc"))("verify")
+
+        assert (outcome.code, outcome.text) == (1, "")
+        assert "thesis.doc: Not a directory" in outcome.err
+
+
+class TestMetaProperties:
+    def verified(self, flights: CommandLine, *options: str) -> str:
+        """Verify what is no longer sound; return the problem, which is the only one."""
+        outcome = flights("verify", *options)
+        problem, summary = outcome.lines
+
+        assert (outcome.code, outcome.err) == (1, "")
+        assert summary == "__cluster_metadata: damaged (damaged 1, repaired 0)"
+        return problem
+
+    @pytest.mark.parametrize("options", [[], ["--repair"]])
+    def test_that_is_lost_is_damage(self, flights: CommandLine, options: list[str]) -> None:
+        Path(flights.log_dir, "meta.properties").unlink()
+        problem = self.verified(flights, *options)
+
+        assert "it has no meta.properties" in problem
+        assert "needs it back" in problem
+
+    def test_that_is_empty_is_damage(self, flights: CommandLine) -> None:
+        Path(flights.log_dir, "meta.properties").write_bytes(b"")
+
+        assert "meta.properties in " in self.verified(flights)
+
+    def test_of_a_newer_release_is_not_judged(self, flights: CommandLine) -> None:
+        Path(flights.log_dir, "meta.properties").write_bytes(b"version=2\n")
+        outcome = flights("verify", "--repair")
+
+        assert (outcome.code, outcome.text) == (1, "")
+        assert "upgrade sparklog" in outcome.err

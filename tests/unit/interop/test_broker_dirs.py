@@ -41,6 +41,11 @@ def partition(broker: Path, name: str = "t-0") -> Path:
     return path
 
 
+def write_id(folder: Path, topic_id: str) -> None:
+    """Write the topic's id into a partition's directory."""
+    (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
+
+
 class TestPartitions:
     def test_of_all_are_taken(self, interop: Interop, other: Path) -> None:
         write_segment(interop.partition("t-1"), 0, batch(0))
@@ -73,14 +78,25 @@ class TestPartitions:
         with pytest.raises(LogDirError, match=r"broker, .*other has no partition"):
             interop.run(None, other)
 
+    @pytest.mark.parametrize("is_one_broker", [True, False])
     def test_of_a_topic_that_was_created_twice_are_refused(
-        self, interop: Interop, other: Path
+        self, interop: Interop, other: Path, is_one_broker: bool
     ) -> None:
-        for folder, topic_id in zip((interop.partition(), partition(other)), IDS, strict=True):
-            (folder / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
+        second = interop.partition("t-1") if is_one_broker else partition(other)
+        for folder, topic_id in zip((interop.partition(), second), IDS, strict=True):
+            write_id(folder, topic_id)
+        others = [] if is_one_broker else [other]
 
         with pytest.raises(LogDirError, match=f"two topics 't', {IDS[0]} and {IDS[1]}"):
-            interop.run(None, other)
+            interop.run(None, *others)
+
+    def test_with_a_damaged_id_are_refused_and_the_others_imported(self, interop: Interop) -> None:
+        write_id(interop.partition("t-1"), "short")
+        write_segment(interop.partition(), 0, batch(0))
+        right, wrong = interop.run()
+
+        assert (right.problem, interop.offsets()) == (None, [0, 1])
+        assert "t-1/partition.metadata: it must say" in str(wrong.problem)
 
 
 class TestReplicas:

@@ -72,6 +72,19 @@ class TestInto:
         with pytest.raises(UsageError, match="no partition t-1: start it, create topic 't' with 2"):
             export_into(interop.catalog, str(second), ExportOptions())
 
+    @pytest.mark.parametrize("replace", [False, True])
+    def test_a_partition_that_the_topic_does_not_have(
+        self, interop: Interop, second: Path, replace: bool
+    ) -> None:
+        new_topic(interop.log_dir, partitions=1)
+        (second / "t-1").mkdir()
+        (second / "other-7").mkdir()
+        before = sorted(second.rglob("*"))
+
+        with pytest.raises(UsageError, match="t-1: topic 't' has no partition 1, allowed are 0 to"):
+            export_into(interop.catalog, str(second), ExportOptions(replace=replace))
+        assert sorted(second.rglob("*")) == sorted([*before, second / ".lock"])
+
     def test_a_directory_of_no_broker(self, interop: Interop, second: Path) -> None:
         new_topic(interop.log_dir, partitions=1)
 
@@ -119,6 +132,29 @@ class TestInto:
         with pytest.raises(LogDirError, match="is not empty"):
             export(interop, tmp_path / "out")
         export(interop, tmp_path / "out", ExportOptions(replace=True))
+
+    def test_a_partition_of_an_older_topic(self, interop: Interop, tmp_path: Path) -> None:
+        new_topic(interop.log_dir, partitions=2)
+        append(interop.log_dir, 1, ["a"])
+        export(interop, tmp_path / "out")
+        AdminClient(str(interop.log_dir)).delete_topics(["t"])
+        new_topic(interop.log_dir, partitions=1)
+        before = {path: path.stat().st_ino for path in (tmp_path / "out").rglob("*")}
+
+        with pytest.raises(UsageError, match="out/t-1: topic 't' has no partition 1"):
+            export(interop, tmp_path / "out", ExportOptions(replace=True))
+        assert {path: path.stat().st_ino for path in (tmp_path / "out").rglob("*")} == before
+
+    def test_the_checkpoints_lines_of_partitions_that_are_gone(
+        self, interop: Interop, tmp_path: Path
+    ) -> None:
+        new_topic(interop.log_dir, partitions=1)
+        (tmp_path / "out").mkdir()
+        checkpoint = tmp_path / "out" / checkpoints.RECOVERY_POINT
+        checkpoint.write_text("0\n2\nother 0 9\nt 1 5\n")
+        export(interop, tmp_path / "out", ExportOptions(replace=True))
+
+        assert checkpoint.read_text() == "0\n2\nother 0 9\nt 0 0\n"
 
 
 class TestCutOff:
@@ -199,6 +235,21 @@ class TestCutOff:
 
         assert [path.name for path in out.iterdir() if path.is_dir()] == [f"{o}-0" for o in others]
         assert not list(out.glob(f"{staging.NAME}*"))
+
+    def test_is_finished_by_one_of_a_topic_with_fewer_partitions(
+        self, interop: Interop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        admin = AdminClient(str(interop.log_dir))
+        admin.create_partitions({"t": 2})
+        with monkeypatch.context() as patch:
+            self.stop(patch, "rename")
+            with pytest.raises(StorageFullError):
+                export(interop, tmp_path / "out")
+        admin.delete_topics(["t"])
+        new_topic(interop.log_dir, partitions=1)
+
+        assert export(interop, tmp_path / "out").end == 0
+        assert not (tmp_path / "out" / "t-1").exists()
 
     def test_a_list_without_its_directory_means_nothing(
         self, interop: Interop, second: Path

@@ -119,6 +119,13 @@ class TestHeld:
 
         assert other is None
 
+    def test_does_without_when_the_log_cannot_be_read(self, log_dir: str) -> None:
+        newest = max(Path(log_dir).glob("__cluster_metadata/_delta_log/*.json"))
+        newest.write_bytes(newest.read_bytes()[:-9])
+
+        with Leases(context_of(log_dir), "me").held("verify", "t") as other:
+            assert other is None
+
     def test_owners_differ(self) -> None:
         assert new_owner() != new_owner()
 

@@ -13,7 +13,8 @@ from immutables import Map
 
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.maintenance.job import Outcome
-from sparklog.maintenance.runner import DONE, FAILED
+from sparklog.maintenance.leases import Leases
+from sparklog.maintenance.runner import DONE, FAILED, JobRun, StepReport
 from sparklog.maintenance.verified_image import image_problems
 from sparklog.maintenance.verify import verify
 from sparklog.metadata.edit import PartitionState
@@ -24,7 +25,7 @@ from sparklog.storage.memory import MemoryFiles
 from tests import edits
 from tests.damage import Log
 from tests.logs import append
-from tests.maintenance import make_unreadable, new_topic, outcome_of, run
+from tests.maintenance import context_of, make_unreadable, new_topic, outcome_of, run
 from tests.partitions import DIRECTORY, NOW_MS, TOPIC, Partition, batch, marker, partitions
 from tests.verifying import ZERO, check, damaged, repair, sound, two
 
@@ -91,12 +92,34 @@ class TestMetadata:
             counts={"damaged": 0, "repaired": 0}, problems=[], notes=[]
         )
 
-    def test_that_cannot_be_read_fails_and_says_what_to_do(self, log_dir: str) -> None:
-        code, reports = run(verify, log_dir, repair=False, records=False)
+    def test_that_cannot_be_read_is_told_once(self, log_dir: str) -> None:
+        code, (report,) = run(verify, log_dir, repair=False, records=False)
+
+        (problem,) = report.as_row()["problems"]
+        assert (code, report.topic) == (FAILED, "__cluster_metadata")
+        assert problem.count(".json: cannot be understood") == 1
+
+    def test_that_cannot_be_mended_is_told_once(self, log_dir: str) -> None:
+        first = min(Path(log_dir).glob("__cluster_metadata/_delta_log/*.json"))
+        first.write_bytes(first.read_bytes()[:-9])
+        code, (report,) = run(verify, log_dir, repair=True, records=False)
 
         assert code == FAILED
-        assert [report.topic for report in reports] == ["__cluster_metadata"] * 2
-        assert all(report.is_failed for report in reports)
+        assert sum(first.name in one for one in report.as_row()["problems"]) == 1
+
+    def test_that_cannot_be_read_is_in_the_plan(self, log_dir: str) -> None:
+        _, (_, report) = run(verify, log_dir, repair=True, records=False, dry_run=True)
+
+        assert "cannot be understood" in report.rows[0]["problem"]
+
+    @pytest.mark.parametrize("is_mending", [False, True])
+    def test_is_told_or_mended_under_a_lease(self, log_dir: str, is_mending: bool) -> None:
+        context, reports = context_of(log_dir), list[StepReport]()
+        options = {"repair": is_mending, "records": False}
+        one = JobRun(name="verify", job=verify, options=options, leases=Leases(context))
+
+        assert one.run(context, reports.append) == (DONE if is_mending else FAILED)
+        assert [report.topic for report in reports] == ["__cluster_metadata", "t"][: 1 + is_mending]
 
     def test_is_mended_before_the_topics_are_looked_at(self, log_dir: str) -> None:
         code, (metadata, topic) = run(verify, log_dir, repair=True, records=False)

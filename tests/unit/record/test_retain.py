@@ -1,4 +1,5 @@
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,8 @@ NOW = golden.T0 + 5000
 DAY_MS = 86_400_000
 T0 = golden.T0
 TRANSACTIONAL = 16
+FOR_EVER = 2**63 - 1
+"""The largest delete.retention.ms, and the latest delete horizon."""
 
 
 def retained(data: bytes, rules: naive.Rules, shift: int = 0) -> Retained:
@@ -112,7 +115,8 @@ def logs(draw: Callable[..., Any]) -> tuple[bytes, list[int]]:
 @st.composite
 def rules(draw: Callable[..., Any], offsets: list[int]) -> naive.Rules:
     some = st.frozensets(st.sampled_from(offsets))
-    return naive.Rules(draw(some), draw(some), draw(some), NOW, draw(st.sampled_from([0, DAY_MS])))
+    retention_ms = st.sampled_from([0, DAY_MS, FOR_EVER - NOW, FOR_EVER])
+    return naive.Rules(draw(some), draw(some), draw(some), NOW, draw(retention_ms))
 
 
 class TestAnyLog:
@@ -316,6 +320,17 @@ class TestTombstone:
         records = [Record(5, time, b"k", None), Record(6, time, b"l", b"x" * 200)]
 
         assert records_left(made(records, 6)) == records
+
+    @pytest.mark.parametrize("retention_ms", [FOR_EVER - NOW, FOR_EVER - NOW + 1, FOR_EVER])
+    @pytest.mark.parametrize("time", [-(2**63), -1, NOW, FOR_EVER])
+    def test_stays_for_ever(self, time: int, retention_ms: int) -> None:
+        records = [Record(5, time, b"k", None), Record(6, time, b"l", b"v")]
+        rules = naive.Rules(now_ms=NOW, delete_retention_ms=retention_ms)
+        found = retained(made(records, 6), rules)
+        again = retained(found.data.tobytes(), replace(rules, now_ms=FOR_EVER - 1))
+
+        assert found.delete_horizon_ms == again.delete_horizon_ms == FOR_EVER
+        assert Log(again.data.tobytes()).read() == records
 
 
 # --- damage --------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sparklog.errors import LogDirError, StorageError
+from sparklog.errors import LogDirError, StorageError, UnsupportedFeatureError
 from sparklog.log.names import random_uuid
 from sparklog.record.batches import Buffer
 from sparklog.storage.local import LocalFiles
@@ -142,6 +142,17 @@ class TestOpenLogDir:
         with pytest.raises(LogDirError, match="is not a log dir.*`sparklog topic create`"):
             open_log_dir(files)
 
+    @pytest.mark.parametrize("is_local", [False, True])
+    def test_says_it_where_one_can_be_made(self, tmp_path: Path, is_local: bool) -> None:
+        files = LocalFiles(str(tmp_path / "log")) if is_local else MemoryFiles()
+        files.write_new(".probe-0", b"")  # of a creation that was cut off
+        with pytest.raises(LogDirError, match="`sparklog topic create`"):
+            open_log_dir(files)
+
+        files.write_new("photos/2013/a.jpg", b"")
+        with pytest.raises(LogDirError, match="in a new or an empty directory"):
+            open_log_dir(files)
+
     def test_does_not_take_a_failing_storage_for_an_empty_one(self, files: MemoryFiles) -> None:
         files.fail_next("read")
 
@@ -151,7 +162,7 @@ class TestOpenLogDir:
     def test_names_the_log_dir_that_it_cannot_read(self, files: MemoryFiles) -> None:
         files.write_new("meta.properties", b"version=2\n")
 
-        with pytest.raises(LogDirError, match="meta.properties in memory:// has version 2"):
+        with pytest.raises(UnsupportedFeatureError, match="properties in memory:// has version 2"):
             open_log_dir(files)
 
 

@@ -33,11 +33,10 @@ from bench.settings import Settings
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
 from sparklog.garbage import collect_as_a_service, seldom_collected
-from sparklog.log.names import LOG_SUFFIX, segment_name, uuid7
+from sparklog.log.names import CLUSTER_METADATA, LOG_SUFFIX, segment_name, uuid7
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import Edit, PartitionState, TopicEdit
-from sparklog.metadata.entries import CLUSTER_METADATA
 from sparklog.metadata.housekeeping import keep_house_now
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog

@@ -37,7 +37,7 @@ from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog, Write, check_partition
 from sparklog.metadata.edit import Done, Edit, PartitionState, TopicEdit
 from sparklog.metadata.image import Image, TopicImage
-from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog
+from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.topic_plans import describing, live, restorable, with_new, without
 from sparklog.model import (
     READ_UNCOMMITTED,
@@ -47,7 +47,7 @@ from sparklog.model import (
     TopicPartition,
 )
 from sparklog.storage import open_files
-from sparklog.storage.log_dir import CUT_OFF, META_PROPERTIES, create_log_dir
+from sparklog.storage.log_dir import META_PROPERTIES, create_log_dir, strange_file
 
 if TYPE_CHECKING:
     from sparklog.admin.erase import EraseReport
@@ -119,10 +119,7 @@ class AdminClient:
     def _image_or_none(self) -> Image | None:
         """Return the newest image; None if a log dir may be made here. Raises LogDirError."""
         if self._files.stat(META_PROPERTIES) is None:
-            # A creation of the log dir that was cut off leaves these, and nothing else.
-            own = (*CUT_OFF, f"{CLUSTER_METADATA}/")
-            paths = (file.path for file in self._files.list(recursive=True))
-            strange = next((path for path in paths if not path.startswith(own)), None)
+            strange = strange_file(self._files)
             if strange is None:
                 self._catalog.check_not_gone()
                 return None

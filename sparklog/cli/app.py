@@ -24,7 +24,7 @@ from typer.exceptions import TyperException
 
 import sparklog
 from sparklog.cli.arguments import HELP_OPTIONS, CommonArguments
-from sparklog.cli.output import check_stdout, warn
+from sparklog.cli.output import say, warn
 from sparklog.errors import InvalidOptionError, SparklogError, SparklogWarning
 
 NAME = "sparklog"
@@ -145,7 +145,6 @@ def run(arguments: Sequence[str]) -> int:
         warnings.simplefilter("always", SparklogWarning)
         warnings.showwarning = _show_warning
         try:
-            check_stdout()
             command = typer.main.get_command(app)
             answer = command.main(list(arguments), prog_name=NAME, standalone_mode=False)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is one line and a code
@@ -169,7 +168,7 @@ def _explain(error: Exception) -> int:
 
 def _fail(message: str, code: int) -> int:
     line = " ".join(message.split("\n"))
-    print(f"sparklog: error: {line}", file=sys.stderr)
+    say(f"sparklog: error: {line}")
     return code
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar, get_type_hint
 import typer
 from typer.core import TyperCommand
 
+from sparklog.cli.output import check_stdout
 from sparklog.errors import InvalidOptionError, SparklogWarning, UsageError
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 
@@ -197,6 +198,7 @@ def add_command_of(
     """Register the same for a dataclass that was made at run time; `about` is the help."""
 
     def run(context: typer.Context, arguments: Arguments) -> None:
+        check_stdout()
         whole = _with_root(arguments, context)
         if whole.quiet:
             warnings.simplefilter("ignore", SparklogWarning)

@@ -60,7 +60,13 @@ def print_columns(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None
 
 def warn(message: str) -> None:
     """A line on stderr that is no error."""
-    print(f"sparklog: warning: {message}", file=sys.stderr)
+    say(f"sparklog: warning: {message}")
+
+
+def say(line: str) -> None:
+    """A line on stderr; nowhere if stderr is closed."""
+    if sys.stderr is not None:  # print(file=None) would print on stdout
+        print(line, file=sys.stderr)
 
 
 def _print_rich(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -6,7 +6,7 @@ logs in the same way (OffsetAndEpoch, KIP-595).
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
 from sparklog.errors import CorruptionError, LogDirError
@@ -40,15 +40,16 @@ class BrokerDirs:
                 stack.enter_context(one.stopped())
             yield
 
-    def partitions(self) -> list[PartitionDir]:
+    def partitions(self, wanted: Collection[str] | None = None) -> list[PartitionDir]:
         """Return the directories of partitions, by topic and number; of replicas the one to take.
 
         All directories with a problem are returned; a partition.metadata without an id is one.
         Raises LogDirError for a topic that has two ids, also in a single log directory: a broker
-        keeps only the partitions of the topic that exists, so the others are of a deleted one.
+        keeps only the partitions of the topic that exists, so the others are of a deleted one. If
+        topics are `wanted`, the ids of others do not matter.
         """
         found = [one for directory in self._dirs for one in directory.partitions()]
-        _check_ids(found)
+        _check_ids(one for one in found if wanted is None or one.topic_partition.topic in wanted)
         if len(self._dirs) > 1:
             replicas: dict[TopicPartition, list[PartitionDir]] = {}
             for one in found:

@@ -103,8 +103,12 @@ def export_to(catalog: Catalog, directory: str, options: ExportOptions) -> list[
         raise LogDirError(f"{directory} is a broker's log directory: give it with --into")
     topics = _topics(catalog, options.topics)
     staging = Staging(path, flush=options.flush)
-    if not options.replace and not staging.moving and set(os.listdir(path)) - {NAME, LIST}:
-        raise LogDirError(f"{directory} is not empty: give another, or --replace")
+    unfinished = {NAME, LIST, *CHECKPOINTS, *staging.moving} if staging.moving else {NAME, LIST}
+    others = sorted(set(os.listdir(path)) - unfinished)
+    if others and not options.replace:
+        raise LogDirError(
+            f"{directory} is not empty (it has {others[0]}): give another, or --replace"
+        )
     _check_no_others(BrokerDir(path).partitions(), topics)
     return _exported(catalog, path, topics, options, staging, has_ids=False)
 
@@ -134,8 +138,7 @@ def _check_no_others(found: Iterable[PartitionDir], topics: Iterable[TopicDescri
         if number >= counts.get(topic, number + 1):
             raise UsageError(
                 f"{one.path}: topic {topic!r} has no partition {number}, allowed are 0 to "
-                f"{counts[topic] - 1}: remove the directory (at a broker: delete the topic, and "
-                f"create it with {counts[topic]} partitions), or give another target"
+                f"{counts[topic] - 1}: remove the directory, or give another target"
             )
 
 

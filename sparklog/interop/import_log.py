@@ -143,7 +143,7 @@ def _imported(
 ) -> list[PartitionReport]:
     for path in broker.paths:
         check_finished(path)
-    partitions = broker.partitions()
+    partitions = broker.partitions(options.topics)
     if not partitions:
         raise LogDirError(f"{broker} has no partition: give what a broker's log.dirs names")
     chosen = _chosen(partitions, options.topics)

@@ -36,7 +36,9 @@ INTERNAL_TOPICS: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 )
 """The topics that a broker writes for itself (Topic.INTERNAL_TOPICS)."""
-RESERVED_TOPICS: Final = INTERNAL_TOPICS | {"__cluster_metadata"}
+CLUSTER_METADATA: Final = "__cluster_metadata"
+"""The directory of the metadata log, and its topic at a broker."""
+RESERVED_TOPICS: Final = INTERNAL_TOPICS | {CLUSTER_METADATA}
 """Names that no user may give a topic: INTERNAL_TOPICS, and KRaft's own log."""
 
 QUARANTINE: Final = "quarantine"

@@ -37,6 +37,7 @@ def write_of(
     *,
     app_id: str | None = None,
     version: int | None = None,
+    is_micro_batch: bool = False,
 ) -> Write:
     """Return the write that `commit_write` commits, to be committed with writes of other topics."""
     leader_epochs = plan.epochs_of(pending)
@@ -53,7 +54,13 @@ def write_of(
             allow_gaps=keeps_offsets and plan.options.allow_offset_gaps,
         )
 
-    return Write(topic=plan.topic, plan=place, app_id=app_id, version=version)
+    return Write(
+        topic=plan.topic,
+        plan=place,
+        app_id=app_id,
+        version=version,
+        is_micro_batch=is_micro_batch,
+    )
 
 
 def in_order(results: Iterable[tuple[int, Sequence[SegmentEntry]]]) -> list[SegmentEntry]:

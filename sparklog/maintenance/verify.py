@@ -35,7 +35,7 @@ from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES
 from sparklog.metadata.repair import problems as metadata_problems
 from sparklog.metadata.repair import repair as repair_metadata
 from sparklog.model import SegmentEntry, TopicDescription
-from sparklog.storage.log_dir import open_log_dir
+from sparklog.storage.log_dir import META_PROPERTIES, open_log_dir, strange_file
 
 SEGMENTS_MAX: Final = 10_000
 """The most segments in one round of checks and repairs: their verdicts are in memory."""
@@ -89,14 +89,20 @@ def _log_dir_problems(context: JobContext) -> list[str]:
     except UnsupportedFeatureError:
         raise
     except LogDirError as error:
-        if not any(context.files.list(ENTRIES)):
+        is_being_made = context.files.stat(META_PROPERTIES) is None and not strange_file(
+            context.files
+        )
+        if is_being_made or not any(context.files.list(ENTRIES)):
             raise
         return [str(error)]
     return []
 
 
 def _verify_metadata(context: JobContext, told: list[str], *, is_mending: bool) -> Outcome:
-    """Check the metadata log, or repair it; add its problems to those that are `told`."""
+    """Check the metadata log, or repair it; add its problems to those that are `told`.
+
+    So `verify`, which has made the list, knows what this step has reported.
+    """
     notes: list[str] = []
     if is_mending:
         with suppress(CorruptMetadataError):  # what cannot be mended is found again

@@ -7,7 +7,13 @@ from difflib import get_close_matches
 from typing import Final
 
 from sparklog.clock import Clock, SystemClock
-from sparklog.errors import ForgottenTopicError, LogDirError, SparklogWarning, UnknownTopicError
+from sparklog.errors import (
+    ForgottenTopicError,
+    LogDirError,
+    SparklogWarning,
+    UnknownTopicError,
+    UsageError,
+)
 from sparklog.log.names import topic_dir
 from sparklog.metadata.edit import Done, Edit, LogVersion, Receipt, ReceiptKey, TopicEdit
 from sparklog.metadata.image import Image, PartitionLog, TopicImage, added_ranges
@@ -62,13 +68,15 @@ class Write:
 
     With `app_id` and `version` (Delta's txnAppId and txnVersion) the write lands once: the answer
     to a replay has the offsets of the first time. With `app_id` alone, a request's key, this holds
-    for at least RECEIPT_TTL_MS.
+    for at least RECEIPT_TTL_MS. `is_micro_batch`: a version below one that has landed is an error,
+    because a stream only runs its last micro-batch again.
     """
 
     topic: TopicDescription
     plan: TopicPlan
     app_id: str | None = None
     version: int | None = None
+    is_micro_batch: bool = False
 
     @property
     def key(self) -> ReceiptKey | None:
@@ -251,7 +259,8 @@ def topic_of(image: Image, topic: TopicDescription) -> TopicImage:
 def _replayed(topic: TopicImage, write: Write) -> Landed | None:
     """Return the answer to a write that was committed before; None if it was not.
 
-    Warns if the offsets are no longer known.
+    Warns if the offsets are no longer known. Raises UsageError for a micro-batch below one that has
+    landed.
     """
     receipt = None if write.key is None else topic.receipts.get(write.key)
     if receipt is None:
@@ -260,6 +269,12 @@ def _replayed(topic: TopicImage, write: Write) -> Landed | None:
         return Landed(topic.version, receipt.ranges, True, receipt.partition_count)
     if receipt.version is None or receipt.version < write.version:
         return None
+    if write.is_micro_batch:
+        raise UsageError(
+            f"topic {write.topic.name!r} has micro-batch {receipt.version} of query "
+            f"{write.app_id} already, so micro-batch {write.version} is not written: the "
+            f"checkpoint was restored, rewound or copied; start a new one, with startingOffsets"
+        )
     warnings.warn(
         f"version {write.version} of {write.app_id!r} was committed before: the write is skipped. "
         f"Its offsets are not known any more; only those of version {receipt.version} are kept",

@@ -22,12 +22,12 @@ from sparklog.errors import (
     StoragePermissionError,
 )
 from sparklog.garbage import without_frames
+from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.edit import Stamp
 from sparklog.metadata.entry import Entry, ReadEntry, decode, parse, parse_edits
 from sparklog.metadata.marks import newest_mark
 from sparklog.storage.files import Files
 
-CLUSTER_METADATA: Final = "__cluster_metadata"
 ENTRIES: Final = f"{CLUSTER_METADATA}/_delta_log"
 PUT_TIMEOUT_MS: Final = 60_000
 """How long an entry is put again while its slot stays empty."""

@@ -14,8 +14,9 @@ import orjson
 
 from sparklog.clock import Clock
 from sparklog.errors import CorruptMetadataError, MissingFileError
+from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.edit import FoldEdit, Stamp
-from sparklog.metadata.entries import CLUSTER_METADATA, ENTRIES, Entries, entry_path
+from sparklog.metadata.entries import ENTRIES, Entries, entry_path
 from sparklog.metadata.entry import Entry
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.marks import newest_mark

@@ -34,7 +34,7 @@ from sparklog.errors import (
     VersionOutOfRangeError,
 )
 from sparklog.garbage import without_frames
-from sparklog.log.names import random_uuid, uuid7
+from sparklog.log.names import CLUSTER_METADATA, random_uuid, uuid7
 from sparklog.metadata import delta
 from sparklog.metadata.batch import (
     Batch,
@@ -47,7 +47,7 @@ from sparklog.metadata.batch import (
     nothing_to_wait_for,
 )
 from sparklog.metadata.edit import FEATURE_LEVEL, Edit, Stamp
-from sparklog.metadata.entries import CLUSTER_METADATA, ENTRIES, REPLAY, Outcome, entry_path
+from sparklog.metadata.entries import ENTRIES, REPLAY, Outcome, entry_path
 from sparklog.metadata.entry import (
     EDITS,
     EDITS_BYTES_MAX,

@@ -23,13 +23,17 @@ def selected(catalog: Catalog, options: Mapping[str, Any], *, must_exist: bool =
     not exist raise UnknownTopicError; with `must_exist` False they are left out.
     """
     check_selectors(options)
-    if options["assign"] is not None:
-        return _assigned(catalog, options["assign"], must_exist=must_exist)
+    for error in missing(catalog, options) if must_exist else ():
+        raise error
     topics = catalog.topics()
+    if options["assign"] is not None:
+        return {
+            key: topics[key.topic]
+            for key in parse_assign(options["assign"])
+            if key.topic in topics and key.partition < topics[key.topic].num_partitions
+        }
     if options["subscribe"] is not None:
-        names = _subscribed(options["subscribe"])
-        there = [name for name in names if must_exist or name in topics]
-        found = [topics.get(name) or catalog.topic(name) for name in there]
+        found = [topics[name] for name in _subscribed(options["subscribe"]) if name in topics]
     else:
         pattern = _pattern(options["subscribePattern"])
         # As in the connector, a pattern never matches internal topics; otherwise a stream with a
@@ -44,7 +48,7 @@ def selected(catalog: Catalog, options: Mapping[str, Any], *, must_exist: bool =
 
 
 def missing(
-    catalog: Catalog, options: Mapping[str, Any], known: Collection[TopicPartition]
+    catalog: Catalog, options: Mapping[str, Any], known: Collection[TopicPartition] = ()
 ) -> Iterator[UnknownTopicError]:
     """Yield an error for each topic or partition that options name and that does not exist.
 
@@ -76,19 +80,6 @@ def check_selectors(options: Mapping[str, Any]) -> None:
         )
     parse = {"assign": parse_assign, "subscribe": _subscribed, "subscribePattern": _pattern}
     parse[given[0]](options[given[0]])
-
-
-def _assigned(catalog: Catalog, text: str, *, must_exist: bool) -> Selected:
-    partitions = parse_assign(text)
-    topics = catalog.topics()
-    if must_exist:
-        for key in partitions:
-            check_partition(catalog.topic(key.topic), key.partition)
-    return {
-        key: topics[key.topic]
-        for key in partitions
-        if key.topic in topics and key.partition < topics[key.topic].num_partitions
-    }
 
 
 def _subscribed(text: str) -> list[str]:

@@ -35,7 +35,8 @@ class WriteJob:
     """One write of rows to one topic, or to those that the column `topic` names. Picklable.
 
     `topic` None means that the column decides. `seed` is drawn once, so that a task that runs again
-    does the same again. `app_id` and `version` make the write happen once.
+    does the same again. `app_id` and `version` make the write happen once; `is_micro_batch` says
+    that they are a query and the number of its micro-batch.
     """
 
     files: Files
@@ -44,6 +45,7 @@ class WriteJob:
     seed: int
     app_id: str | None = None
     version: int | None = None
+    is_micro_batch: bool = False
 
     @classmethod
     def planned(
@@ -125,7 +127,13 @@ class WriteJob:
         parts = [(task, of_topic[name]) for task, of_topic in written if name in of_topic]
         plan = _one_plan([part.plan for _, part in parts]) or self.plans[name]
         pending = in_order((task, part.entries) for task, part in parts)
-        return write_of(plan, pending, app_id=self.app_id, version=self.version)
+        return write_of(
+            plan,
+            pending,
+            app_id=self.app_id,
+            version=self.version,
+            is_micro_batch=self.is_micro_batch,
+        )
 
     def told(self) -> dict[str, str]:
         """Return the parameters that the log's history shows; {} for a write without `app_id`."""

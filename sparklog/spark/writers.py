@@ -95,8 +95,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Make the micro-batch visible, as its tasks planned it, unless it is visible already.
 
-        Raises UsageError if another micro-batch of the query with this number, or a later one, is
-        visible.
+        Raises UsageError if a topic has a later micro-batch of the query; then nothing is visible.
         """
         written = [one for one in _written(messages) if one.segments]
         if not written:
@@ -108,24 +107,27 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 f"could not be committed once only: nothing was committed"
             )
         plans = {name: part.plan for one in written for name, part in one.segments.items()}
-        job = replace(self._rows.job, plans=plans, topic=None, app_id=query_id, version=batchId)
+        job = replace(
+            self._rows.job,
+            plans=plans,
+            topic=None,
+            app_id=query_id,
+            version=batchId,
+            is_micro_batch=True,
+        )
         segments = ((one.task, one.segments) for one in written)
         told = {"queryId": query_id, "batchId": str(batchId)}
         result = job.commit(job.catalog(), segments, operation=STREAM, parameters=told)
-        _check_replay(result, written, told)
+        _warn_of_left_out(result, written, told)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Leave everything to vacuum."""
 
 
-def _check_replay(
+def _warn_of_left_out(
     result: ProduceResult, written: Sequence[Written], told: Mapping[str, str]
 ) -> None:
-    """Raise UsageError if the log has another micro-batch in the place of the one just written.
-
-    Spark runs its last micro-batch again, with the same records. If a topic has a later one, or
-    fewer records of this one, the checkpoint was restored, rewound or copied.
-    """
+    """Warn if a micro-batch that ran again has more records than the one that has landed."""
     counts = Counter[str]()
     for one in written:
         for name, part in one.segments.items():
@@ -133,12 +135,13 @@ def _check_replay(
     for place, landed in result.ranges.items():
         counts[place.topic] -= landed.span
     for name in sorted(result.replayed):
-        if name in result.forgotten or counts[name] > 0:
-            raise UsageError(
-                f"topic {name!r} has another micro-batch {told['batchId']} of query "
-                f"{told['queryId']}, or a later one: the checkpoint was restored, rewound or "
-                f"copied. The records of this micro-batch are not in the topic; start with a new "
-                f"checkpoint, and give it startingOffsets"
+        if counts[name] > 0:
+            warnings.warn(
+                f"topic {name!r} has micro-batch {told['batchId']} of query {told['queryId']} "
+                f"already, with {counts[name]} records less: it stays as it is. If the checkpoint "
+                f"was rewound or copied, the others are lost: start a new one",
+                SparklogWarning,
+                stacklevel=2,
             )
 
 

@@ -10,10 +10,10 @@ import such a directory instead.
 import os
 import re
 from dataclasses import dataclass
+from typing import Final
 
 from sparklog.errors import LogDirError, MissingFileError, UnsupportedFeatureError
-from sparklog.log.names import random_uuid
-from sparklog.storage.failures import os_errors
+from sparklog.log.names import CLUSTER_METADATA, random_uuid
 from sparklog.storage.files import Files
 from sparklog.storage.local import TEMPORARY
 
@@ -33,7 +33,7 @@ DEAD_MS = 10_000
 
 META_BYTES_MAX = 64 * 1024
 _PROBE = ".probe-"
-CUT_OFF = (TEMPORARY, _PROBE)
+_LEFT_BY_CREATION: Final = (TEMPORARY, _PROBE, f"{CLUSTER_METADATA}/")
 """Prefixes of the files that an interrupted `create_log_dir` leaves behind."""
 
 BROKER_KEYS = frozenset({"broker.id", "node.id", "directory.id"})
@@ -121,19 +121,18 @@ def open_log_dir(files: Files) -> LogDir:
     """
     present = _read(files)
     if present is None:
-        advice = _HOW_TO_MAKE_ONE if _is_empty(files) else _HOW_TO_MEND_ONE
+        advice = _HOW_TO_MAKE_ONE if strange_file(files) is None else _HOW_TO_MEND_ONE
         raise LogDirError(f"{files.uri} is not a log dir: it has no {META_PROPERTIES}; {advice}")
     return present
 
 
-def _is_empty(files: Files) -> bool:
-    """Whether a directory is missing, or holds only what a creation left that was cut off."""
-    if files.is_local:  # without a walk through all that is below it
-        with os_errors("list", "", files.uri):
-            names = iter(os.listdir(files.uri) if os.path.exists(files.uri) else ())
-    else:
-        names = (file.path for file in files.list(recursive=True))
-    return all(name.startswith(CUT_OFF) for name in names)
+def strange_file(files: Files) -> str | None:
+    """Return the path of a file that no creation of a log dir leaves that was cut off.
+
+    None if there is none: then a log dir may be made here.
+    """
+    paths = (file.path for file in files.list(recursive=True))
+    return next((path for path in paths if not path.startswith(_LEFT_BY_CREATION)), None)
 
 
 def encode(log_dir: LogDir) -> bytes:

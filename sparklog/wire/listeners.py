@@ -63,17 +63,18 @@ def _bound(settings: Settings, text: str, told: str | None, names: Counter[str])
             f"--listen {text}: TLS needs ssl_certificate_file and ssl_key_file", option="listen"
         )
     told_address = None if told is None else address(told, "advertise")
-    if _is_unspecified(host if told_address is None else told_address[0]):
-        raise InvalidOptionError(
-            f"--listen {text}: clients cannot connect to {told or host}; allowed is --advertise "
-            f"HOST:PORT with the address that they get",
-            option="advertise",
-        )
     names[scheme] += 1
     name = scheme if names[scheme] == 1 else f"{scheme}-{names[scheme]}"
     bound = bound_to(host, port)
     host, port = bound.getsockname()[:2]
     told_host, told_port = told_address or (host, port)
+    if _is_unspecified(told_host):
+        bound.close()
+        raise InvalidOptionError(
+            f"--listen {text}: clients cannot connect to {told or host}; allowed is --advertise "
+            f"HOST:PORT with the address that they get",
+            option="advertise",
+        )
     return Bound(Listener(host, port, told_host, told_port, name, scheme == SSL), bound)
 
 
@@ -107,9 +108,10 @@ def bound_to(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
 def _is_unspecified(host: str) -> bool:
     """Whether a host stands for all addresses of a machine (KafkaConfig.validateValues)."""
     try:
-        return ip_address(host).is_unspecified
+        found = ip_address(host)
     except ValueError:
         return False
+    return (getattr(found, "ipv4_mapped", None) or found).is_unspecified
 
 
 def _with_scheme(text: str) -> tuple[str, str, int]:

@@ -42,8 +42,8 @@ class Settings(BaseSettings):
     listen: Annotated[Texts, Field(min_length=1)] = ("127.0.0.1:9092",)
     """Where to listen, HOST:PORT or SSL://HOST:PORT; port 0 takes a free one."""
     advertise: Texts = ()
-    """The address that clients get instead, HOST:PORT, one for each `listen`; needed where that is
-    0.0.0.0 or [::].
+    """The address that clients get instead, HOST:PORT, one for each `listen`; needed if `listen`
+    has 0.0.0.0 or [::].
     """
     node_id: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
     """The broker's node.id; by default the smallest free one, or, after a crash, the one that

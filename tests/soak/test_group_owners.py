@@ -29,8 +29,8 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.coordinator.offsets import read_commit
 from sparklog.coordinator.offsets_topic import load
 from sparklog.coordinator.records import GROUP_RECORDS, OFFSETS_TOPIC, is_offset, read_record
+from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.entries import CLUSTER_METADATA
 from sparklog.storage import open_files
 from sparklog.storage.files import Files
 from sparklog.storage.log_dir import DEAD_MS

@@ -21,6 +21,7 @@ PROMETHEUS_ADDS = {"instance"}
 def told(running: RunningGateway) -> dict[str, set[str]]:
     """The labels of each metric; Prometheus renames a label `job`."""
     jobs = JobMetrics()
+    jobs.expect(("retention", "log"), 0)
     for code in (0, FAILED):
         jobs.ended(("retention", "log"), code, 0, 1)
     text = generate_latest(jobs.registry) + running.server.gateway.metrics.text()
@@ -29,6 +30,17 @@ def told(running: RunningGateway) -> dict[str, set[str]]:
         for family in text_string_to_metric_families(text.decode())
         for one in family.samples
     }
+
+
+def test_a_job_is_told_before_its_first_run() -> None:
+    """Else its first failure is no increase, and a job that always fails has no last success."""
+    jobs = JobMetrics()
+    jobs.expect(("compact", "log"), 5_000)
+    by = {"job": "compact", "log_dir": "log"}
+
+    assert jobs.registry.get_sample_value("sparklog_job_failures_total", by) == 0
+    last = "sparklog_job_last_success_timestamp_seconds"
+    assert jobs.registry.get_sample_value(last, by) == 5
 
 
 @pytest.mark.parametrize("rule", RULES.split("- alert:")[1:])

@@ -89,6 +89,8 @@ class Scheduler:
 
         Returns the exit code: 0 when it was told to stop, 1 when Spark or the output is lost.
         """
+        for log_dir, schedule in product(self.config.log_dirs, self.config.schedules):
+            self.metrics.expect((schedule.job.name, log_dir), self._clock.now_ms())
         threads = [
             Thread(target=self._serve, args=(schedule, log_dir), name=schedule.job.name)
             for log_dir, schedule in product(self.config.log_dirs, self.config.schedules)

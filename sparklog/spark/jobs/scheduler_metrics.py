@@ -3,7 +3,8 @@
 sparklog_job_runs_total                      runs that ended
 sparklog_job_failures_total                  runs of which a part failed
 sparklog_job_duration_seconds                how long they took (histogram)
-sparklog_job_last_success_timestamp_seconds  when the last one ended without a failure
+sparklog_job_last_success_timestamp_seconds  when the last one ended without a failure, or, before
+                                             the first one, when the scheduler started
 sparklog_job_done_total                      what was done: `what` is bytes, segments, files, …
 """
 
@@ -48,6 +49,11 @@ class JobMetrics:
         """Answer scrapes in a thread from now on; return the port, chosen freely when it is 0."""
         server, _ = start_http_server(port, host, self.registry)
         return server.server_port
+
+    def expect(self, by: tuple[str, str], now_ms: int) -> None:
+        """Tell of a job and its log dir before the first run: Prometheus counts from there on."""
+        self._failures.labels(*by)
+        self._last_success.labels(*by).set(now_ms / 1000)
 
     def ended(self, by: tuple[str, str], code: int, started_ms: int, ended_ms: int) -> None:
         """Count a run of (job, log dir) that ended with an exit code."""

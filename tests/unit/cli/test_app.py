@@ -178,6 +178,18 @@ class TestClosed:
         assert err.getvalue().count("\n") == 1
         assert flights.done("topic", "list").lines == ["flights"]
 
+    def test_stderr_takes_no_place_on_stdout(
+        self,
+        flights: CommandLine,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", None)
+            code = run(["--log-dir", flights.log_dir, "consume", "nowhere"])
+
+        assert (code, capsys.readouterr().out) == (1, "")
+
     @pytest.mark.parametrize("command", [["produce", "flights"], ["users", "add", "ada"]])
     def test_stdin_cannot_be_read(
         self,

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from sparklog.admin import AdminClient
 from tests.command_line import CommandLine
 
 
@@ -98,6 +99,15 @@ class TestNoLogDir:
         assert (outcome.code, outcome.text) == (1, "")
         assert "in a new or an empty directory" in outcome.err
         assert "topic create" not in outcome.err
+
+    def test_that_was_not_made_to_the_end_is_told_how_to_make_one(self, tmp_path: Path) -> None:
+        AdminClient(tmp_path).create_log_dir()
+        (tmp_path / "meta.properties").unlink()
+        outcome = CommandLine(str(tmp_path))("verify")
+
+        assert (outcome.code, outcome.text) == (1, "")
+        assert "`sparklog topic create`" in outcome.err
+        assert CommandLine(str(tmp_path))("topic", "create", "t").code == 0
 
     def test_a_file_is_none(self, tmp_path: Path) -> None:
         (tmp_path / "thesis.doc").touch()

@@ -90,6 +90,14 @@ class TestPartitions:
         with pytest.raises(LogDirError, match=f"two topics 't', {IDS[0]} and {IDS[1]}"):
             interop.run(None, *others)
 
+    def test_of_another_topic_that_was_created_twice_do_not_matter(self, interop: Interop) -> None:
+        for name, topic_id in zip(("u-0", "u-1"), IDS, strict=True):
+            write_id(interop.partition(name), topic_id)
+        write_segment(interop.partition(), 0, batch(0))
+        interop.run(ImportOptions(topics=["t"]))
+
+        assert interop.offsets() == [0, 1]
+
     def test_with_a_damaged_id_are_refused_and_the_others_imported(self, interop: Interop) -> None:
         write_id(interop.partition("t-1"), "short")
         write_segment(interop.partition(), 0, batch(0))

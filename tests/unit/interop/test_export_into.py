@@ -236,6 +236,15 @@ class TestCutOff:
         assert [path.name for path in out.iterdir() if path.is_dir()] == [f"{o}-0" for o in others]
         assert not list(out.glob(f"{staging.NAME}*"))
 
+    def test_is_not_finished_over_another_topic(
+        self, interop: Interop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.cut_off(interop, out := tmp_path / "out", monkeypatch)
+        (out / "other-0").mkdir()
+
+        with pytest.raises(LogDirError, match=r"not empty \(it has other-0\): .* --replace"):
+            export_to(interop.catalog, str(out), ExportOptions())
+
     def test_is_finished_by_one_of_a_topic_with_fewer_partitions(
         self, interop: Interop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -77,7 +77,7 @@ def committed_offsets(stage: Sequence[Event], start: int) -> list[int]:
 
 
 def write(log: Compacted, stage: Sequence[Event]) -> None:
-    """Append the events, each segment with the aborted transactions that have records in it."""
+    """Append the events, each segment with the aborted transactions that reach into it."""
     known = transactions(stage, log.partition.end)
     pieces, base = list[Piece](), log.partition.end
     for offset, event in enumerate(stage, base):
@@ -112,6 +112,23 @@ def consumed(log: Compacted, slot: int) -> list[Record]:
     return found
 
 
+def repeated_markers(log: Compacted) -> list[int]:
+    """The offsets of markers behind another one of their producer, in clean segments.
+
+    The last batch of a round may be one.
+    """
+    found = list[int]()
+    for slot, entry in enumerate(log.partition.segments[:-1]):
+        ended = set[int]()
+        batches = scan_batches(log.partition.bytes_of(log.partition.path(slot=slot))).batches
+        for row, producer in enumerate(batches.producer_id.tolist()):
+            is_last = batches.last_offset[row] + 1 == entry.next_offset
+            if batches.is_control[row] and producer in ended and not is_last:
+                found.append(int(batches.base_offset[row]))
+            (ended.add if batches.is_control[row] else ended.discard)(producer)
+    return found
+
+
 @given(st.lists(st.lists(events, max_size=12), min_size=1, max_size=3))
 def test_a_consumer_gets_what_was_committed(given: list[list[Event]]) -> None:
     log, committed = Compacted(), dict[bytes, bytes]()
@@ -125,6 +142,7 @@ def test_a_consumer_gets_what_was_committed(given: list[list[Event]]) -> None:
             write(log, stage)
         log.put("newest=0").compact()
 
+        assert not repeated_markers(log)
         for slot in range(len(log.partition.segments)):
             found = current(consumed(log, slot))
             found.pop(b"newest", None)

@@ -145,7 +145,8 @@ class TestOpenLogDir:
     @pytest.mark.parametrize("is_local", [False, True])
     def test_says_it_where_one_can_be_made(self, tmp_path: Path, is_local: bool) -> None:
         files = LocalFiles(str(tmp_path / "log")) if is_local else MemoryFiles()
-        files.write_new(".probe-0", b"")  # of a creation that was cut off
+        for path in (".probe-0", "__cluster_metadata/_delta_log/0.json"):
+            files.write_new(path, b"")  # of a creation that was cut off
         with pytest.raises(LogDirError, match="`sparklog topic create`"):
             open_log_dir(files)
 

@@ -334,6 +334,8 @@ def _replayed(
 
     Returns an InvalidRecordError if that request had other records.
     """
+    if receipt.content_crc32c not in (None, content_crc32c(request.rows)):
+        return _other_records()
     count = receipt.partition_count or plan.topic.num_partitions
     columns = columns_of([request], plan.now_ms)
     try:
@@ -344,15 +346,18 @@ def _replayed(
     starts = np.zeros(count, np.int64)
     for got in receipt.ranges:
         starts[got.partition] = got.start
-    is_same = receipt.content_crc32c in (None, content_crc32c(request.rows))
-    if not is_same or {got.partition: got.span for got in receipt.ranges} != {
+    if {got.partition: got.span for got in receipt.ranges} != {
         partition: int(spans[partition]) for partition in np.flatnonzero(spans).tolist()
     }:
-        return InvalidRecordError(
-            "this Idempotency-Key was used with other records: a new request needs a new key"
-        )
+        return _other_records()
     offsets = starts[partitions] + ranks_of(partitions, count)
     return Written(partitions, offsets, NO_TIMESTAMP, True, plan.is_append_time)
+
+
+def _other_records() -> InvalidRecordError:
+    return InvalidRecordError(
+        "this Idempotency-Key was used with other records: a new request needs a new key"
+    )
 
 
 def _moved(span: OffsetRange, topic: TopicImage) -> OffsetRange:

@@ -19,29 +19,44 @@ ENTRIES_MAX: Final = 50
 """The most records of a batch, as in Confluent's proxy; a `records` request takes more."""
 
 
+EntryId = Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,80}$")]
+
+
 @with_config(ConfigDict(extra="forbid"))
 class Entry3In(Record3In):
     """A record of a batch."""
 
-    id: Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,80}$")]
+    id: EntryId
 
 
 @with_config(ConfigDict(extra="forbid"))
 class Batch3In(TypedDict):
-    """The records of a batch; no two have the same id."""
+    """The records of a batch; no two have the same id. This is the documented body."""
 
     entries: Annotated[list[Entry3In], FailFast(), Field(min_length=1, max_length=ENTRIES_MAX)]
 
 
-BATCH3: Final[TypeAdapter[Batch3In]] = TypeAdapter(Batch3In)
-ENTRIES: Final = TypeAdapter(Annotated[list[Entry3In], FailFast(), Field(min_length=1)])
+@with_config(ConfigDict(extra="allow"))
+class _Named(TypedDict):
+    """An entry whose record is not checked yet: a malformed one is refused by itself."""
+
+    id: EntryId
+
+
+@with_config(ConfigDict(extra="forbid"))
+class _Batch(TypedDict):
+    entries: Annotated[list[_Named], FailFast(), Field(min_length=1, max_length=ENTRIES_MAX)]
+
+
+BATCH3: Final[TypeAdapter[_Batch]] = TypeAdapter(_Batch)
+ENTRIES: Final = TypeAdapter(Annotated[list[_Named], FailFast(), Field(min_length=1)])
 
 
 def batch_of(body: Text) -> tuple[list[str], Rows, list[Sent]]:
     """Return the ids, the valid records, and an outcome for every entry.
 
-    Raises ApiError (422) for a body that is not a batch. The outcome of an invalid record has its
-    error.
+    Raises ApiError (422) for a body that is no list of entries with ids. The outcome of an invalid
+    record has its error.
     """
     ids: list[str] = []
 
@@ -56,7 +71,7 @@ def batch_of(body: Text) -> tuple[list[str], Rows, list[Sent]]:
     return ids, rows, sent
 
 
-def _entries(body: Text) -> Iterator[Entry3In]:
+def _entries(body: Text) -> Iterator[_Named]:
     count = 0
     try:
         for part in list_parts(body, "entries", ENTRIES_MAX):

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import Path, Query, Request
 from pydantic import WithJsonSchema
 
+from sparklog.log_reader import TopicReader
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 from sparklog.rest.errors import ApiError
 from sparklog.rest.plain import query_of
@@ -137,6 +138,14 @@ def as_of(request: Request) -> AsOf | None:
     if version is None or not _VERSION.fullmatch(version):
         raise ApiError(422, f"query.versionAsOf: {str(version)[:40]!r} is no version")
     return AsOf(version=int(version))
+
+
+async def reader_of(request: Request, topic: str) -> TopicReader:
+    """Return a reader of a topic as of the newest commit, or of the one that the query names."""
+    past, service = as_of(request), service_of(request)
+    if past is None:
+        return await service.reader(topic, is_newest=True)
+    return await service.past_reader(topic, past)
 
 
 def partition_of(request: Request) -> int:

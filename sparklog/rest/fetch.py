@@ -81,7 +81,7 @@ def _quality(part: str) -> tuple[float, str]:
     quality = 1.0
     for parameter in parameters:
         name, _, value = parameter.strip().partition("=")
-        if name == "q" and _QUALITY.fullmatch(value):
+        if name.lower() == "q" and _QUALITY.fullmatch(value):
             quality = float(value)
     return quality, kind.strip().lower()
 

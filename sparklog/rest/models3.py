@@ -230,7 +230,9 @@ class BatchSuccess(BaseModel):
     topic_name: str
     partition_id: int
     offset: int
-    timestamp: str
+    timestamp: str | None
+    """None in the answer to a retry if the service gave the record its time, and beyond the year
+    9999."""
     key: Field3 | None = None
     value: Field3 | None = None
 

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import models_json_schema
 
 from sparklog.rest import models, models3
-from sparklog.rest.batch import BATCH3
+from sparklog.rest.batch import Batch3In
 from sparklog.rest.records import PRODUCE, RECORD3
 
 _REFERENCES: Final = "#/components/schemas/{model}"
@@ -25,7 +25,7 @@ _BODIES: Final = (
     models3.ConfigChangesIn,
     models.ErrorBody,
 )
-_TYPED: Final[tuple[TypeAdapter[Any], ...]] = (PRODUCE, RECORD3, BATCH3)
+_TYPED: Final[tuple[TypeAdapter[Any], ...]] = (PRODUCE, RECORD3, TypeAdapter(Batch3In))
 _BASE64: Final[dict[str, Any]] = {
     "anyOf": [
         {

@@ -62,7 +62,7 @@ def query_of(request: Request, name: str) -> str | None:
     found = None
     for part in request.scope["query_string"].decode("latin-1").split("&"):
         key, _, value = part.partition("=")
-        if key == name:
+        if key == name or ("%" in key and unquote_plus(key) == name):
             found = unquote_plus(value)
     return found
 

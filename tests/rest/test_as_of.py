@@ -40,6 +40,28 @@ class TestLookups:
         assert client.get(f"{PATH}/offsets", params=wanted).json()["offset"] == offset
         assert client.get("/topics/t/offsets", params=wanted).json()[1]["offset"] == offset
 
+    def test_of_many_at_once(self, client: TestClient, version: int) -> None:
+        wanted = [{"partition": 1, "timestamp": -1}, {"partition": 1, "offset": 4}]
+        found = client.post(
+            "/topics/t/offsets:lookup", params={"versionAsOf": version}, json={"lookups": wanted}
+        ).json()["lookups"]
+
+        assert [(one["offset"], one["error_code"]) for one in found] == [(3, None), (None, 40002)]
+
+    @pytest.mark.parametrize(("offset", "code"), [(2, 200), (3, 400)])
+    def test_of_a_place(self, client: TestClient, version: int, offset: int, code: int) -> None:
+        path = f"{PATH}/offsets/{offset}"
+
+        assert client.get(path, params={"versionAsOf": version}).status_code == code
+        assert client.get(path).status_code == 200
+
+    def test_of_a_cluster(self, client: TestClient, version: int) -> None:
+        cluster = client.get("/v3/clusters").json()["data"][0]["cluster_id"]
+        path = f"/v3/clusters/{cluster}{PATH}/offset"
+        found = client.get(path, params={"versionAsOf": version}).json()
+
+        assert (found["earliest_offset"], found["latest_offset"]) == (0, 3)
+
     def test_as_of_a_time(self, client: TestClient) -> None:
         wanted = {"timestampAsOf": "2100-01-01"}
 

@@ -66,7 +66,19 @@ class Found:
 
 def test_any_name_is_found_by_its_links(readers: str, tmp_path: Path) -> None:
     """By a server of its own: the test client decodes a path twice."""
-    names = ["%41", "A", "a#b", "a?b", "a b", "team/app", "a;b=c", "\u00fc", "x" * 300, "lags/1"]
+    names = [
+        "%41",
+        "A",
+        "a#b",
+        "a?b",
+        "a b",
+        "team/app",
+        "a;b=c",
+        "\u00fc",
+        "x" * 300,
+        "lags/1",
+        "A\n",
+    ]
     for number, name in enumerate(names):
         AdminClient(readers).alter_consumer_group_offsets(name, {("t", 0): number})
     groups = Groups()
@@ -89,7 +101,7 @@ def test_any_name_is_found_by_its_links(readers: str, tmp_path: Path) -> None:
         assert {name: lag["consumer_group_id"] for name, lag in lags.items()} == {
             name: name for name in names
         }
-        assert [lags[name]["total_lag"] for name in names] == [3, 2, 1, 0, 0, 0, 0, 0, 0, 0]
+        assert [lags[name]["total_lag"] for name in names] == [3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0]
         [member] = got(found["a/b"]["consumers"])["data"]
         assert client.get(member["metadata"]["self"]).json() == member
         [first] = got(member["assignments"])["data"]
@@ -217,4 +229,7 @@ def test_a_token_reads_its_groups_and_its_topics(readers: str, tmp_path: Path) -
         found = Found(client)
         assert [one["consumer_group_id"] for one in found()["data"]] == ["readers"]
         assert found("/readers/lags")["data"] == []
+        assert found("/readers/consumers/first-1/assignments")["data"] == []
+        place = "/readers/consumers/first-1/assignments/t/partitions/1"
+        assert found.code(place) == (404, 40402)
         assert found.code("/another") == (403, 40301)

@@ -240,6 +240,7 @@ class TestForms:
             (f"{BINARY};q=\xb2, {JSON};q=0.9", BINARY),
             (f"{BINARY};q=0, {JSON};q=0.001", JSON),
             (f"{BINARY};q=0, */*", JSON),
+            (f"{BINARY};Q=0.1, {JSON};q=0.2", JSON),
             (f"*/*;q=0, {ARROW};q=0.1", ARROW),
             (ARROW.upper(), ARROW),
         ],
@@ -248,6 +249,11 @@ class TestForms:
         answer = client.get(f"{PATH}?timeout=0", headers=[(b"Accept", accept.encode("latin-1"))])
 
         assert answer.headers["content-type"] == form
+
+    def test_may_be_given_in_several_lines(self, client: TestClient) -> None:
+        lines = [("Accept", "text/html"), ("Accept", JSON)]
+
+        assert client.get(f"{PATH}?timeout=0", headers=lines).headers["content-type"] == JSON
 
     @pytest.mark.parametrize(
         "accept", ["text/html", f"{BINARY};q=0", "*/*;q=0", "application/*;q=0, */*"]

@@ -199,12 +199,13 @@ class TestLookups:
             {"partition": 1, "offset": 8},
             {"partition": 9, "timestamp": 0},
             {"partition": 1, "timestamp": "soon"},
+            {"partition": 1, "timestamp": ""},
         ]
         answer = client.post("/topics/t/offsets:lookup", json={"lookups": wanted})
 
         found = answer.json()["lookups"]
-        assert [one["offset"] for one in found] == [2, 1, 8, None, None, None]
-        assert [one["error_code"] for one in found] == [None, None, None, 40002, 40402, 422]
+        assert [one["offset"] for one in found] == [2, 1, 8, None, None, None, None]
+        assert [one["error_code"] for one in found] == [None, None, None, 40002, 40402, 422, 422]
         assert found[0]["place"]["batch_last_offset"] == 3
 
     @pytest.mark.parametrize("inside", [b" " * BYTES_MAX, b"0," * VALUES_MAX])

@@ -12,10 +12,13 @@ from sparklog.rest.deps import (
     ClusterId,
     IsolationLevel,
     PartitionNumber,
+    TimestampAsOf,
     TopicName,
+    VersionAsOf,
     allowed,
     check_cluster,
     cluster_id_of,
+    reader_of,
     service_of,
     token_of,
 )
@@ -213,11 +216,14 @@ async def read_cluster_offset(
     topic: TopicName,
     partition: PartitionNumber,
     isolation_level: IsolationLevel = "read_uncommitted",
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
 ) -> models3.PartitionOffsetData:
     """The earliest and the latest offset of a partition: the latest is that of the next record."""
-    service = allowed(request, Scope.READ, topic)
+    allowed(request, Scope.READ, topic)
+    del version_as_of, timestamp_as_of  # declared for OpenAPI; `reader_of` reads them
     links = await links_to(request, cluster_id)
-    log = (await service.reader(topic, is_newest=True)).partition(partition)
+    log = (await reader_of(request, topic)).partition(partition)
     path = f"/topics/{topic}/partitions/{partition}/offset"
     return models3.PartitionOffsetData(
         metadata=links.at(path),

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Path, Request
+from starlette.convertors import Convertor, register_url_convertor
 
 from sparklog.admin import ConsumerGroupDescription, MemberDescription, PartitionLag
 from sparklog.coordinator.lag_state import group_state
@@ -28,7 +29,23 @@ from sparklog.tokens import Resource, Scope
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/consumer-groups", tags=["v3"])
 
 CONSUMER_NOT_FOUND = 40403
-# Routes take these with their slashes: a client may also send "/" as %2F.
+
+
+class _AnyText(Convertor[str]):
+    """A part of a path with any characters; a client may also send "/" as %2F."""
+
+    regex = r"(?s:.+)"
+
+    def convert(self, value: str) -> str:
+        """Return the part."""
+        return value
+
+    def to_string(self, value: str) -> str:
+        """Return the part."""
+        return value
+
+
+register_url_convertor("any", _AnyText())
 GroupId = Annotated[str, Path(description="The consumer group", min_length=1, max_length=NAME_MAX)]
 ConsumerId = Annotated[str, Path(description="The member's id", min_length=1, max_length=NAME_MAX)]
 Answer = TypeVar("Answer")
@@ -165,6 +182,12 @@ async def _member(request: Request, group_id: str, consumer_id: str) -> MemberDe
     raise ApiError(CONSUMER_NOT_FOUND, f"group {group_id!r} has no consumer {consumer_id!r}")
 
 
+def _seen(request: Request, member: MemberDescription) -> list[TopicPartition]:
+    """Return a member's partitions of the topics that the token may read."""
+    token = token_of(request)
+    return [one for one in member.partitions if token.allows(Scope.READ, one.topic)]
+
+
 async def _lags(request: Request, group_id: str) -> list[PartitionLag]:
     """Return the known lags of a group in the topics that the token may read."""
     token, admin = token_of(request), service_of(request).admin
@@ -197,7 +220,7 @@ async def read_groups(request: Request, cluster_id: ClusterId, page: PageAsked) 
     return models.GroupList(metadata=links.list_at("/consumer-groups", following), data=data)
 
 
-@router.get("/{group_id:path}/consumers")
+@router.get("/{group_id:any}/consumers")
 async def read_consumers(
     request: Request, cluster_id: ClusterId, group_id: GroupId
 ) -> models.ConsumerList:
@@ -208,20 +231,20 @@ async def read_consumers(
     return models.ConsumerList(metadata=metadata, data=data)
 
 
-@router.get("/{group_id:path}/consumers/{consumer_id:path}/assignments")
+@router.get("/{group_id:any}/consumers/{consumer_id:any}/assignments")
 async def read_assignments(
     request: Request, cluster_id: ClusterId, group_id: GroupId, consumer_id: ConsumerId
 ) -> models.AssignmentList:
     """The partitions that a member reads."""
     group = await _group(request, cluster_id, group_id)
     member = await _member(request, group_id, consumer_id)
-    data = [group.assignment(member, place) for place in member.partitions]
+    data = [group.assignment(member, place) for place in _seen(request, member)]
     path = f"{group.path}/consumers/{in_path(consumer_id)}/assignments"
     return models.AssignmentList(metadata=group.links.list_at(path), data=data)
 
 
 @router.get(
-    "/{group_id:path}/consumers/{consumer_id:path}/assignments/{topic}/partitions/{partition}"
+    "/{group_id:any}/consumers/{consumer_id:any}/assignments/{topic}/partitions/{partition}"
 )
 async def read_assignment(
     request: Request,
@@ -235,14 +258,14 @@ async def read_assignment(
     group = await _group(request, cluster_id, group_id)
     member = await _member(request, group_id, consumer_id)
     place = TopicPartition(topic, partition)
-    if place not in member.partitions:
+    if place not in _seen(request, member):
         raise ApiError(
             PARTITION_NOT_FOUND, f"consumer {consumer_id!r} does not read {topic}-{partition}"
         )
     return group.assignment(member, place)
 
 
-@router.get("/{group_id:path}/consumers/{consumer_id:path}")
+@router.get("/{group_id:any}/consumers/{consumer_id:any}")
 async def read_consumer(
     request: Request, cluster_id: ClusterId, group_id: GroupId, consumer_id: ConsumerId
 ) -> models.ConsumerData:
@@ -251,7 +274,7 @@ async def read_consumer(
     return group.consumer(await _member(request, group_id, consumer_id))
 
 
-@router.get("/{group_id:path}/lags")
+@router.get("/{group_id:any}/lags")
 async def read_lags(request: Request, cluster_id: ClusterId, group_id: GroupId) -> models.LagList:
     """The lag of a group in each partition that it has committed."""
     group = await _group(request, cluster_id, group_id)
@@ -259,7 +282,7 @@ async def read_lags(request: Request, cluster_id: ClusterId, group_id: GroupId) 
     return models.LagList(metadata=group.links.list_at(f"{group.path}/lags"), data=data)
 
 
-@router.get("/{group_id:path}/lags/{topic}/partitions/{partition}")
+@router.get("/{group_id:any}/lags/{topic}/partitions/{partition}")
 async def read_lag(
     request: Request,
     cluster_id: ClusterId,
@@ -277,7 +300,7 @@ async def read_lag(
     )
 
 
-@router.get("/{group_id:path}/lag-summary")
+@router.get("/{group_id:any}/lag-summary")
 async def read_lag_summary(
     request: Request, cluster_id: ClusterId, group_id: GroupId
 ) -> models.LagSummaryData:
@@ -289,7 +312,7 @@ async def read_lag_summary(
     return group.summary(lags)
 
 
-@router.get("/{group_id:path}")
+@router.get("/{group_id:any}")
 async def read_group(
     request: Request, cluster_id: ClusterId, group_id: GroupId
 ) -> models.GroupData:

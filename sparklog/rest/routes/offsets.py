@@ -22,6 +22,7 @@ from sparklog.rest.deps import (
     isolation_of,
     offset_of,
     partition_of,
+    reader_of,
 )
 from sparklog.rest.errors import OFFSET_NOT_FOUND, ApiError, refusal_of
 from sparklog.rest.plain import Json, PlainRoute, query_of
@@ -85,7 +86,7 @@ def _found(partition: int, found: TimestampOffset) -> dict[str, int]:
 @router.get(
     "/topics/{topic}/partitions/{partition}/offsets/{offset}",
     response_model=models.OffsetPlace,
-    openapi_extra={"parameters": [TOPIC_DOCS, PARTITION_DOCS, OFFSET_DOCS]},
+    openapi_extra={"parameters": [TOPIC_DOCS, PARTITION_DOCS, OFFSET_DOCS, *AS_OF_DOCS]},
 )
 async def read_offset_place(request: Request) -> Response:
     """The place of an offset: segment, file, index entry, position of the batch, timestamp.
@@ -95,7 +96,12 @@ async def read_offset_place(request: Request) -> Response:
     topic, partition = request.path_params["topic"], partition_of(request)
     offset = offset_of(request)
     service = allowed(request, Scope.READ, topic)
-    found = await service.find(topic, partition, lambda reader: _place(reader, partition, offset))
+    past = as_of(request)
+    if past is not None:
+        reader = await service.past_reader(topic, past)
+        found = await service.bulk(lambda: _place(reader, partition, offset))
+    else:
+        found = await service.find(topic, partition, lambda one: _place(one, partition, offset))
     return Json(_known(found, offset))
 
 
@@ -154,12 +160,7 @@ async def read_topic_offsets(request: Request) -> Response:
     """For each partition: the first record at or after `timestamp`, which is required."""
     topic = request.path_params["topic"]
     service = allowed(request, Scope.READ, topic)
-    past = as_of(request)
-    reader = (
-        await service.reader(topic, is_newest=True)
-        if past is None
-        else await service.past_reader(topic, past)
-    )
+    reader = await reader_of(request, topic)
     timestamp, isolation = query_of(request, "timestamp"), isolation_of(request)
     if timestamp is None:
         raise ApiError(422, "query.timestamp: Field required")
@@ -186,7 +187,7 @@ _LOOKUPS_DOCS: Final = body_docs(
 @router.post(
     "/topics/{topic}/offsets:lookup",
     response_model=models.LookupsOut,
-    openapi_extra={"parameters": [TOPIC_DOCS, ISOLATION_DOCS], **_LOOKUPS_DOCS},
+    openapi_extra={"parameters": [TOPIC_DOCS, ISOLATION_DOCS, *AS_OF_DOCS], **_LOOKUPS_DOCS},
 )
 async def look_up_offsets(request: Request) -> Response:
     """Many lookups at once; each has its own answer or error.
@@ -197,8 +198,7 @@ async def look_up_offsets(request: Request) -> Response:
     service = allowed(request, Scope.READ, topic)
     await service.check_topic(topic)
     wanted = (await body_of(request, models.LOOKUPS)).lookups
-    isolation = isolation_of(request)
-    reader = await service.reader(topic, is_newest=True)
+    isolation, reader = isolation_of(request), await reader_of(request, topic)
     partitions, check_time = [one.partition for one in wanted], service.deadline()
 
     def answers() -> list[dict[str, Any]]:
@@ -217,7 +217,8 @@ def _answer(
         if wanted.offset is not None:
             place = _known(_place(reader, partition, wanted.offset), wanted.offset)
             return dict(found, offset=place["offset"], timestamp=place["timestamp"], place=place)
-        record = reader.list_offset(partition, parse_time(wanted.timestamp or 0), isolation)
+        when = parse_time(0 if wanted.timestamp is None else wanted.timestamp)
+        record = reader.list_offset(partition, when, isolation)
         return dict(found, offset=record.offset, timestamp=record.timestamp)
     except SparklogError as error:
         refusal = refusal_of(error)

@@ -126,13 +126,14 @@ def _report(
     place: tuple[str, str], rows: Rows, row: int, sent: Sent, written: Written
 ) -> dict[str, Any]:
     timestamp = None if written.is_append_time else rows.timestamp[row]
+    told = iso_time(written.now_ms if timestamp is None else timestamp)
     return {
         "error_code": 200,
         "cluster_id": place[0],
         "topic_name": place[1],
         "partition_id": int(written.partition[row]),
         "offset": int(written.offset[row]),
-        "timestamp": iso_time(written.now_ms if timestamp is None else timestamp),
+        "timestamp": told or None,  # none for a replay, and beyond the calendar
         "key": _size(sent.types[0], rows.key[row]),
         "value": _size(sent.types[1], rows.value[row]),
     }

@@ -64,7 +64,7 @@ async def read_records(  # noqa: PLR0913 - one parameter of the query each
     service's own is lowered to that.
     """
     service = allowed(request, Scope.READ, topic)
-    form = form_of(request.headers.get("accept", ""))
+    form = form_of(", ".join(request.headers.getlist("accept")))
     del version_as_of, timestamp_as_of  # declared for OpenAPI; `as_of` reads them
     past = as_of(request)
     reader = await (service.reader(topic) if past is None else service.past_reader(topic, past))

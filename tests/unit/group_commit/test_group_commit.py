@@ -262,11 +262,12 @@ class TestKeys:
 
         assert writer.to("t", Request(rows("a", partition=1), "k")) == [[(1, 5)]]
         assert writer.to("t", Request(rows("a", partition=2), "k")) == [InvalidRecordError]
+        assert writer.to("t", Request(rows("a", partition=9), "k")) == [UnknownTopicError]
 
-    def test_with_partitions_that_were_not_there_are_refused(self, writer: Writer) -> None:
+    def test_with_partitions_that_were_not_there_are_other_records(self, writer: Writer) -> None:
         writer.to("t", Request(rows("a", partition=0), "k"))
 
-        assert writer.to("t", Request(rows("a", partition=9), "k")) == [UnknownTopicError]
+        assert writer.to("t", Request(rows("a", partition=9), "k")) == [InvalidRecordError]
 
 
 class TestContent:

@@ -25,6 +25,9 @@ grants = [{ prefix = "read", scopes = ["read"], resource = "group" }]
 """The hash is that of `reader`."""
 
 
+NAMES = ("%41", "A", "a#b", "a?b", "a b", "team/app", "a;b=c", "\u00fc", "x" * 300, "lags/1", "A\n")
+
+
 @pytest.fixture
 def readers(log_dir: str) -> str:
     """The log dir with the group `readers`: a member, and offsets of two partitions."""
@@ -66,20 +69,7 @@ class Found:
 
 def test_any_name_is_found_by_its_links(readers: str, tmp_path: Path) -> None:
     """By a server of its own: the test client decodes a path twice."""
-    names = [
-        "%41",
-        "A",
-        "a#b",
-        "a?b",
-        "a b",
-        "team/app",
-        "a;b=c",
-        "\u00fc",
-        "x" * 300,
-        "lags/1",
-        "A\n",
-    ]
-    for number, name in enumerate(names):
+    for number, name in enumerate(NAMES):
         AdminClient(readers).alter_consumer_group_offsets(name, {("t", 0): number})
     groups = Groups()
     ada = groups.member("app/1 %41", group_id="a/b")
@@ -97,11 +87,11 @@ def test_any_name_is_found_by_its_links(readers: str, tmp_path: Path) -> None:
         cluster = client.get("/v3/clusters").json()["data"][0]["cluster_id"]
         listed = client.get(f"/v3/clusters/{cluster}/consumer-groups").json()["data"]
         found = {one["consumer_group_id"]: one for one in listed}
-        lags = {name: got(found[name]["lag_summary"]) for name in names}
+        lags = {name: got(found[name]["lag_summary"]) for name in NAMES}
         assert {name: lag["consumer_group_id"] for name, lag in lags.items()} == {
-            name: name for name in names
+            name: name for name in NAMES
         }
-        assert [lags[name]["total_lag"] for name in names] == [3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0]
+        assert [lags[name]["total_lag"] for name in NAMES] == [3, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0]
         [member] = got(found["a/b"]["consumers"])["data"]
         assert client.get(member["metadata"]["self"]).json() == member
         [first] = got(member["assignments"])["data"]

@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Path, Request
-from starlette.convertors import Convertor, register_url_convertor
+from starlette.convertors import PathConvertor, register_url_convertor
 
 from sparklog.admin import ConsumerGroupDescription, MemberDescription, PartitionLag
 from sparklog.coordinator.lag_state import group_state
@@ -31,18 +31,10 @@ router = APIRouter(prefix="/v3/clusters/{cluster_id}/consumer-groups", tags=["v3
 CONSUMER_NOT_FOUND = 40403
 
 
-class _AnyText(Convertor[str]):
+class _AnyText(PathConvertor):
     """A part of a path with any characters; a client may also send "/" as %2F."""
 
     regex = r"(?s:.+)"
-
-    def convert(self, value: str) -> str:
-        """Return the part."""
-        return value
-
-    def to_string(self, value: str) -> str:
-        """Return the part."""
-        return value
 
 
 register_url_convertor("any", _AnyText())

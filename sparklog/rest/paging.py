@@ -20,7 +20,7 @@ from sparklog.rest.errors import ApiError
 
 PAGE_SIZE_MAX: Final = 10_000
 TOKEN_MAX: Final = 16 * 1024
-"""A request whose headers have more bytes is refused anyway, by default (max_header_bytes)."""
+"""Enough for a name of 2,000 characters, each escaped; by default max_header_bytes leaves room."""
 
 Element = TypeVar("Element")
 Key = TypeVar("Key", str, int)

@@ -8,8 +8,9 @@ import asyncio
 import os
 import signal
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
+import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -23,24 +24,30 @@ from sparklog.tokens import check_listening
 
 PIPELINED_MAX: Final = 100
 """The most requests of one connection that may wait behind an unanswered one."""
+INVALID: Final = "Invalid HTTP request received."
 
 
 class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol, with limits: it closes connections of clients that are slow.
 
     headers     limits of time and size. The time runs from the connection on, then from the first
-                byte of each request; between requests uvicorn's own keep-alive timeout applies
+                byte of each request; between requests uvicorn's own keep-alive timeout applies.
+                The size is counted twice: as bytes that complete nothing, while they arrive, and
+                as lines, when they are complete
     bodies      `edge` limits bodies that the service reads. If the answer was sent before the body
                 was complete, the rest has the same time. Trailers and chunk extensions count as
                 headers
     answers     a client that receives no byte of its answer within a time limit is cut off
+    upgrades    an `Upgrade` is ignored, as RFC 9110 (7.8) allows. The parser takes bytes behind
+                such headers for another protocol: the body would be lost, and be the next request
     """
 
-    max_header_bytes = 16 * 1024
+    max_header_bytes = 64 * 1024
     header_timeout_s = 10.0
     body_timeout_s = 30.0
     send_timeout_s = 60.0
     _idle_bytes = 0
+    _header_bytes = 0
     _has_progress = False
     _is_message_complete = True
     _timer: asyncio.TimerHandle | None = None
@@ -56,26 +63,64 @@ class GuardedProtocol(HttpToolsProtocol):
         """Take bytes; count those that complete neither the headers nor a part of a body."""
         if self.timeout_keep_alive_task is not None:
             self._expect(self.header_timeout_s)
+        self._unset_keepalive_if_required()
         self._has_progress = False
-        super().data_received(data)
+        try:
+            self._parse(memoryview(data))
+        except httptools.HttpParserError:
+            if not self.transport.is_closing():
+                self.logger.warning(INVALID)
+                self.send_400_response(INVALID)
         self._idle_bytes = 0 if self._has_progress else self._idle_bytes + len(data)
         if self._idle_bytes > self.max_header_bytes:
             self.transport.close()
 
+    def _parse(self, data: memoryview) -> None:
+        """Parse; where the parser stops for an `Upgrade`, begin that request anew without it."""
+        while True:
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as stop:
+                data = data[stop.args[0] :]
+            else:
+                return
+            if self.parser.get_method() == b"CONNECT":
+                raise httptools.HttpParserError("the service is no proxy")
+            head = self._head_without_upgrade()
+            # The old parser takes no more bytes if the client closes the connection afterwards.
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            self.parser.feed_data(head)
+
+    def _head_without_upgrade(self) -> bytes:
+        version = b"HTTP/" + self.parser.get_http_version().encode()
+        line = b" ".join([self.parser.get_method(), self.url, version])
+        headers = [b"%s: %s" % one for one in self.headers if one[0] != b"upgrade"]
+        return b"\r\n".join([line, *headers, b"", b""])
+
     def on_message_begin(self) -> None:
         """Start the time limit of the headers, if it does not run yet."""
         self._is_message_complete = False
+        self._header_bytes = 0
         self._expect(self.header_timeout_s)
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Count a header, or a trailer."""
+        self._header_bytes += len(name) + len(value) + len(b": \r\n")
+        super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        """Stop the time limit of the headers."""
-        self._has_progress = True
-        self._stop()
-        if len(self.pipeline) < PIPELINED_MAX:
+        """Stop the time limit of the headers, and check their size."""
+        self._header_bytes += len(self.parser.get_method()) + len(self.url)
+        self._header_bytes += len(b"  HTTP/1.1\r\n\r\n")
+        if self._header_bytes > self.max_header_bytes or len(self.pipeline) >= PIPELINED_MAX:
+            self._refuse()
+        self._header_bytes = 0
+        if not self.parser.should_upgrade():
+            self._has_progress = True
+            self._stop()
             super().on_headers_complete()
-        else:
-            self.transport.close()
 
     def on_body(self, body: bytes) -> None:
         """Note that a part of the body has arrived."""
@@ -83,10 +128,13 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Stop all time limits of this request."""
-        self._is_message_complete = True
-        self._stop()
-        super().on_message_complete()
+        """Stop all time limits of this request, and check the size of trailers."""
+        if self._header_bytes > self.max_header_bytes:
+            self._refuse()
+        if not self.parser.should_upgrade():
+            self._is_message_complete = True
+            self._stop()
+            super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Start the time limit for the rest of a body that nobody reads any more."""
@@ -120,6 +168,11 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _close(self) -> None:
         self.transport.close()
+
+    def _refuse(self) -> NoReturn:
+        """Close from within the parser, and stop it: what follows belongs to no request."""
+        self.transport.close()
+        raise ConnectionAbortedError
 
     def _stop(self) -> None:
         if self._timer is not None:

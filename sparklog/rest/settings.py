@@ -51,7 +51,7 @@ class Settings(BaseSettings):
     """The most records that a fetch may ask for."""
     max_poll_ms: Annotated[int, Field(ge=0)] = 60_000
     """The longest a fetch may wait for records."""
-    max_header_bytes: Positive = 16 * 1024
+    max_header_bytes: Positive = 64 * 1024
     """Bytes of the headers of one request; more closes the connection."""
     header_timeout_ms: Positive = 10_000
     """How long a connection may take to send the headers of a request."""

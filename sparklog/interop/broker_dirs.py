@@ -81,7 +81,7 @@ def _check_ids(partitions: Iterable[PartitionDir]) -> None:
     A partition whose id cannot be read gets that as its problem.
     """
     known: dict[str, tuple[str, str]] = {}
-    for one in partitions:
+    for one in (one for one in partitions if one.problem is None):
         try:
             topic_id = one.topic_id
         except CorruptionError as error:

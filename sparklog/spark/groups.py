@@ -47,7 +47,7 @@ def starting_bounds(
 
 
 def starts_as_group(options: Mapping[str, Any]) -> bool:
-    """Whether a read begins at a group's committed offsets.
+    """Whether startingOffsets is `committed`: the read begins at the offsets of its group.
 
     Raises InvalidOptionError if no option names the group.
     """

@@ -106,7 +106,7 @@ def bound_to(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
 
 
 def _is_unspecified(host: str) -> bool:
-    """Whether a host stands for all addresses of a machine (KafkaConfig.validateValues)."""
+    """Whether a host is 0.0.0.0 or ::, which Kafka refuses to advertise (KafkaConfig)."""
     try:
         found = ip_address(host)
     except ValueError:

@@ -29,7 +29,7 @@ LIMIT = 4096
 
 
 class Request(NamedTuple):
-    """What reaches the service of a request."""
+    """The parts of a request that the service gets."""
 
     method: str
     path: str

@@ -162,7 +162,7 @@ class TestPipes:
 
 
 class TestClosed:
-    """What the shell has closed (`>&-`, `<&-`) is None in Python."""
+    """Python sets a stream to None that the shell has closed (`>&-`, `<&-`)."""
 
     def test_stdout_fails_before_anything_is_done(
         self, flights: CommandLine, monkeypatch: pytest.MonkeyPatch

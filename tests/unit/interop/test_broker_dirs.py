@@ -98,6 +98,18 @@ class TestPartitions:
 
         assert interop.offsets() == [0, 1]
 
+    def test_that_are_refused_anyway_have_no_say_in_the_id(
+        self, interop: Interop, tmp_path: Path
+    ) -> None:
+        write_id(partition(tmp_path, "elsewhere"), IDS[1])
+        (interop.broker / "t-1").symlink_to(tmp_path / "elsewhere")
+        write_id(interop.partition(), IDS[0])
+        write_segment(interop.broker / "t-0", 0, batch(0))
+        right, wrong = interop.run()
+
+        assert (right.problem, interop.offsets()) == (None, [0, 1])
+        assert "a symbolic link" in str(wrong.problem)
+
     def test_with_a_damaged_id_are_refused_and_the_others_imported(self, interop: Interop) -> None:
         write_id(interop.partition("t-1"), "short")
         write_segment(interop.partition(), 0, batch(0))

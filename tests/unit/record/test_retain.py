@@ -24,8 +24,7 @@ NOW = golden.T0 + 5000
 DAY_MS = 86_400_000
 T0 = golden.T0
 TRANSACTIONAL = 16
-FOR_EVER = 2**63 - 1
-"""The largest delete.retention.ms, and the latest delete horizon."""
+FOR_EVER = 2**63 - 1  # the largest delete.retention.ms, and the latest delete horizon
 
 
 def retained(data: bytes, rules: naive.Rules, shift: int = 0) -> Retained:

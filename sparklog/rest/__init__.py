@@ -1,12 +1,22 @@
 """The REST service: a thin application over sparklog, stateless, without a JVM.
 
-    settings   SPARKLOG_… from the environment          app        create_app and its lifespan
-    server     uvicorn, listening on loopback           openapi    the document
-    edge       limits, request ids, metrics, logs       security   tokens in the headers of HTTP
-    errors     every error -> status and error_code     models     bodies in and out; models3 of v3
-    fetch      records out                              records    records in
-    plain      routes that read their requests by hand  routes/    one module a subject
-    folding    the housekeeper: a process that folds
+    server      uvicorn with limits on slow clients; `joined` joins its writes
+    app         create_app, and the lifespan of its Service
+    service     the state of an instance: threads, followed topics, group commit
+    folding     the housekeeper's process, which folds the metadata log
+    settings    options and environment
+    edge        around every request: limits, request ids, metrics, logs
+    routes/     the routes, a module for each subject; `plain`: routes that read requests by hand
+    security    tokens in the headers of HTTP
+    deps        the parts of a request that routes use; `parameters`: those that OpenAPI documents
+    models      bodies of requests and answers; models3, models_groups: those of v3
+    bodies      reads JSON bodies; `json_parts` parses large ones in parts
+    records     records in; `batch`: a v3 batch
+    fetch       records out
+    links       URLs of v3; `paging`: the pages of v3 lists
+    errors      the status and the error_code of each error
+    openapi     the OpenAPI document
+    page_groups the groups on the HTML page; `lag_picture`: their lag as SVG
 
 It builds on packages without HTTP: `sparklog.group_commit` (one commit for many requests),
 `sparklog.log_reader.followed_topics` and `poll` (the newest metadata, and waiting for it), and

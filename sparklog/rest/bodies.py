@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 
 from sparklog.rest.errors import INVALID_JSON, ApiError
 from sparklog.rest.json_parts import Text, check_values
+from sparklog.rest.media_types import PLAIN_JSON, V2
 
 Model = TypeVar("Model")
 
@@ -23,9 +24,9 @@ NUMBER: Final = BeforeValidator(_not_lax)
 """Validator for an int in a body: without it pydantic takes true and '5' for numbers."""
 
 BYTES_MAX: Final = 4 * 1024 * 1024
-"""The most bytes of a body without records; ten thousand lookups take a quarter of them."""
+"""The most bytes of a body without records. Ten thousand lookups have a quarter of that."""
 
-JSON_TYPES: Final = ("application/json", "application/vnd.kafka.v2+json")
+JSON_TYPES: Final = (PLAIN_JSON, V2)
 
 
 def content_type(request: Request) -> str:
@@ -34,7 +35,7 @@ def content_type(request: Request) -> str:
 
 
 async def received(request: Request) -> bytearray:
-    """Return the body. `request.body()` would hold it twice in memory while it joins the parts."""
+    """Return the body. `request.body()` would need twice the memory while it joins the parts."""
     body = bytearray()
     async for part in request.stream():
         body += part

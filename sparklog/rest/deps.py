@@ -1,126 +1,23 @@
-"""The parts of a request that routes use: the names in its path, the service, the token."""
+"""The parts of a request that routes use: the numbers in its path, the service, the token."""
 
 import re
-from typing import Annotated, Any, Final, Literal
+from typing import Final
 
-from fastapi import Path, Query, Request
-from pydantic import WithJsonSchema
+from fastapi import Request
 
 from sparklog.log_reader import TopicReader
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 from sparklog.rest.errors import ApiError
+from sparklog.rest.parameters import KEY_PATTERN, OFFSET_END, PARTITION_END
 from sparklog.rest.plain import query_of
 from sparklog.rest.security import authenticated, check
 from sparklog.rest.service import AsOf, Service
-from sparklog.rest.times import TIME_SCHEMA, parse_time
+from sparklog.rest.times import parse_time
 from sparklog.storage.log_dir import open_log_dir
 from sparklog.tokens import Scope, Token
 
-TopicName = Annotated[
-    str,
-    Path(description="The topic's name", examples=["flights"], min_length=1, max_length=249),
-    WithJsonSchema({"type": "string", "pattern": "^[a-zA-Z0-9._-]{1,249}$"}),
-]
-NAME_MAX: Final = 2_000
-"""The most characters of a group's or a member's name. A URL with both, each character as twelve,
-has room in a request's head."""
-ClusterId = Annotated[str, Path(description="The log dir's cluster id", max_length=100)]
-PartitionNumber = Annotated[int, Path(description="The partition", ge=0, lt=2**31, examples=[0])]
-
-
-TOPIC_DOCS: Final[dict[str, Any]] = {
-    "name": "topic",
-    "in": "path",
-    "description": "The topic's name",
-    "required": True,
-    "schema": {"type": "string", "pattern": "^[a-zA-Z0-9._-]{1,249}$"},
-    "example": "flights",
-}
-PARTITION_DOCS: Final[dict[str, Any]] = {
-    "name": "partition",
-    "in": "path",
-    "description": "The partition",
-    "required": True,
-    "schema": {"type": "integer", "minimum": 0, "exclusiveMaximum": 2**31},
-    "example": 0,
-}
-OFFSET_DOCS: Final[dict[str, Any]] = {
-    "name": "offset",
-    "in": "path",
-    "required": True,
-    "description": "An offset of the log",
-    "schema": {"type": "integer", "minimum": 0, "exclusiveMaximum": 2**63},
-}
-ISOLATION_DOCS: Final[dict[str, Any]] = {
-    "name": "isolation_level",
-    "in": "query",
-    "required": False,
-    "description": "With read_committed, the log ends at the last stable offset",
-    "schema": {
-        "type": "string",
-        "enum": [READ_UNCOMMITTED, READ_COMMITTED],
-        "default": READ_UNCOMMITTED,
-    },
-}
-IsolationLevel = Annotated[
-    Literal["read_uncommitted", "read_committed"],
-    Query(description="With read_committed, the log ends at the last stable offset"),
-]
-VersionAsOf = Annotated[
-    int | None,
-    Query(
-        alias="versionAsOf",
-        ge=0,
-        lt=10**18,
-        description="Read the log as it was after this commit of the log dir",
-    ),
-]
-TimestampAsOf = Annotated[
-    str | None,
-    Query(
-        alias="timestampAsOf",
-        description="Read the log as it was at this time; not together with versionAsOf",
-    ),
-    WithJsonSchema(TIME_SCHEMA),
-]
-IDEMPOTENCY_DOCS: Final[dict[str, Any]] = {
-    "parameters": [
-        {
-            "name": "Idempotency-Key",
-            "in": "header",
-            "required": False,
-            "description": "A retry with the same key and records returns the same offsets, "
-            "for 24 hours, on any instance",
-            "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
-        }
-    ]
-}
 _VERSION: Final = re.compile(r"[0-9]{1,18}")
-_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
-
-
-def _as_of_docs(name: str, kind: dict[str, Any], what: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "in": "query",
-        "required": False,
-        "description": what,
-        "schema": kind,
-    }
-
-
-AS_OF_DOCS: Final = (
-    _as_of_docs(
-        "versionAsOf",
-        {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
-        "Read the log as it was after this commit of the log dir",
-    ),
-    _as_of_docs(
-        "timestampAsOf",
-        TIME_SCHEMA,
-        "Read the log as it was at this time; not together with versionAsOf",
-    ),
-)
+_KEY: Final = re.compile(KEY_PATTERN)
 
 
 def as_of(request: Request) -> AsOf | None:
@@ -141,7 +38,10 @@ def as_of(request: Request) -> AsOf | None:
 
 
 async def reader_of(request: Request, topic: str) -> TopicReader:
-    """Return a reader of a topic as of the newest commit, or of the one that the query names."""
+    """Return a reader of a topic as of the newest commit, or of the one that the query names.
+
+    Raises as `as_of`, and as `Service.reader` or `Service.past_reader`.
+    """
     past, service = as_of(request), service_of(request)
     if past is None:
         return await service.reader(topic, is_newest=True)
@@ -150,12 +50,12 @@ async def reader_of(request: Request, topic: str) -> TopicReader:
 
 def partition_of(request: Request) -> int:
     """Return the partition of the path. Raises ApiError (422) for any other text."""
-    return _number(request, "partition", 2**31)
+    return _number(request, "partition", PARTITION_END)
 
 
 def offset_of(request: Request) -> int:
     """Return the offset of the path. Raises ApiError (422) for any other text."""
-    return _number(request, "offset", 2**63)
+    return _number(request, "offset", OFFSET_END)
 
 
 def isolation_of(request: Request) -> str:
@@ -168,9 +68,9 @@ def isolation_of(request: Request) -> str:
     return level
 
 
-def _number(request: Request, name: str, limit: int) -> int:
+def _number(request: Request, name: str, end: int) -> int:
     text: str = request.path_params[name]
-    if not (text.isascii() and text.isdigit() and len(text) <= 19 and int(text) < limit):
+    if not (text.isascii() and text.isdigit() and len(text) <= 19 and int(text) < end):
         raise ApiError(422, f"path.{name}: {text[:40]!r} is no {name}")
     return int(text)
 
@@ -187,14 +87,14 @@ def token_of(request: Request, *, is_page: bool = False) -> Token:
 
 
 def allowed(request: Request, scope: Scope, topic: str) -> Service:
-    """Return the service if the client may do this to the topic. Raises ApiError (401, 403)."""
+    """Return the service if the token has the scope on the topic. Raises ApiError (401, 403)."""
     service = service_of(request)
     check(authenticated(service.tokens, _authorization(request)), scope, topic)
     return service
 
 
 def _authorization(request: Request) -> str | None:
-    # Not request.headers: it raises, and catches, an exception for a header that is missing.
+    # request.headers takes longer: it raises and catches an exception for a missing header.
     found = (value for name, value in request.scope["headers"] if name == b"authorization")
     return next((value.decode("latin-1") for value in found), None)
 

@@ -1,9 +1,9 @@
 """Maps every error of the library to an HTTP status and Confluent's error_code.
 
-Body: {"error_code": int, "message": str}. Five digits are the status times 100 plus a number
-(Confluent's Errors.java); three digits are the status itself, as for errors of HTTP. The client
-gets messages about its request (4xx). A message about the server may name files, so the client gets
-a general one instead, and the message is logged.
+Body: {"error_code": int, "message": str}. A code of five digits is the status times 100 plus a
+number (Confluent's Errors.java); a code of three digits is the status itself. The client gets the
+error's own message if it is about its request (4xx). A message about the server may name files: it
+is logged, and the client gets a general one.
 """
 
 import logging
@@ -19,6 +19,7 @@ from sparklog.errors import ErrorCode, SparklogError, UnknownTopicError
 
 TOPIC_NOT_FOUND: Final = 40401
 PARTITION_NOT_FOUND: Final = 40402
+CONSUMER_NOT_FOUND: Final = 40403
 OFFSET_NOT_FOUND: Final = 40404
 GROUP_NOT_FOUND: Final = 40405
 UNAUTHENTICATED: Final = 40101
@@ -96,7 +97,7 @@ ANSWERS: Final[Mapping[ErrorCode, Answer]] = {
 
 
 class ApiError(Exception):
-    """An error that the service itself has found."""
+    """An error of the service itself, with its answer: `error_code` is as in the body."""
 
     def __init__(
         self, error_code: int, message: str, headers: Mapping[str, str] | None = None

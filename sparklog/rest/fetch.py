@@ -28,21 +28,18 @@ from sparklog.model import READ_UNCOMMITTED
 from sparklog.record.columns import DecodedRecords
 from sparklog.record.rows import HEADERS_TYPE
 from sparklog.rest.errors import FORMAT_MISMATCH, ApiError
+from sparklog.rest.media_types import ARROW, BINARY, JSON, PLAIN_JSON, RAW, V2
 from sparklog.storage.files import flat_view
 
-BINARY: Final = "application/vnd.kafka.binary.v2+json"
-JSON: Final = "application/vnd.kafka.json.v2+json"
-ARROW: Final = "application/vnd.apache.arrow.stream"
-RAW: Final = "application/vnd.sparklog.recordbatch"
 FORMS: Final = (BINARY, JSON, ARROW, RAW)
 
 _QUALITY: Final = re.compile(r"[01](\.[0-9]{0,3})?")
 _GENERIC: Final = (
     "*/*",
     "application/*",
-    "application/json",
+    PLAIN_JSON,
     "application/vnd.kafka+json",
-    "application/vnd.kafka.v2+json",
+    V2,
 )
 _END_OF_STREAM: Final = bytes.fromhex("ffffffff00000000")
 CHUNK_ROWS: Final = 2_000
@@ -87,8 +84,11 @@ def _quality(part: str) -> tuple[float, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """The range of a fetch: offsets from `start` on, up to its limits."""
+class Fetch:
+    """A fetch of one partition: from offset `start` on, up to its limits.
+
+    `max_bytes` counts keys, values and headers, or for `raw` whole batches.
+    """
 
     reader: TopicReader
     partition: int
@@ -99,7 +99,7 @@ class Page:
 
     @property
     def slices(self) -> Iterator[Slice]:
-        """The slices from `start` to the end of the log, or with read_committed to the LSO.
+        """The slices from `start` to the log end, with read_committed to the last stable offset.
 
         Raises OffsetOutOfRangeError.
         """
@@ -107,7 +107,7 @@ class Page:
         return log.slices(self.start, max(self.start, log.end_offset(self.isolation)))
 
     def raw(self) -> Iterator[memoryview]:
-        """Yield record batches."""
+        """Yield record batches, at least one if there is any. Raises as `raw_batches`."""
         return raw_batches(
             self.reader.files,
             self.reader.directory,
@@ -117,7 +117,10 @@ class Page:
         )
 
     def records(self) -> Iterator[DecodedRecords]:
-        """Yield records within the limits, but at least one, if there is any."""
+        """Yield records within the limits, at least one if there is any.
+
+        Raises as `read_slices`.
+        """
         left, left_bytes, is_first = self.max_records, self.max_bytes, True
         rows_max = min(CHUNK_ROWS, self.max_records)
         for found in read_slices(
@@ -166,16 +169,16 @@ def _head(found: DecodedRecords, count: int) -> DecodedRecords:
     )
 
 
-def body_in(form: str, page: Page) -> Iterator[bytes | memoryview]:
-    """Return the body in a format. Its first part is made at once, so that errors become answers.
+def body_in(form: str, wanted: Fetch) -> Iterator[bytes | memoryview]:
+    """Return the body in a format. Its first part is made at once: an error there is answered.
 
     Raises the errors of reading, and ApiError (406) for a record that is not JSON.
     """
     if form == RAW:
-        return _until_damage(page.raw())
+        return _until_damage(wanted.raw())
     if form == ARROW:
-        return _arrow(page.partition, _until_damage(page.records()))
-    rows = _json_parts(page, is_json=form == JSON)
+        return _arrow(wanted.partition, _until_damage(wanted.records()))
+    rows = _json_parts(wanted, is_json=form == JSON)
     return _joined(_until_damage(rows))
 
 
@@ -202,9 +205,9 @@ def _joined(parts: Iterator[bytes]) -> Iterator[bytes]:
     yield b"[]" if separator == b"[" else b"]"
 
 
-def _json_parts(page: Page, *, is_json: bool) -> Iterator[bytes]:
-    topic, partition = page.reader.topic.name, page.partition
-    for found in page.records():
+def _json_parts(wanted: Fetch, *, is_json: bool) -> Iterator[bytes]:
+    topic, partition = wanted.reader.topic.name, wanted.partition
+    for found in wanted.records():
         offsets = found.offset.to_pylist()
         keys, values = found.key.to_pylist(), found.value.to_pylist()
         if is_json:
@@ -234,7 +237,7 @@ def _encoded(data: Sequence[bytes | None]) -> list[str | None]:
 
 
 def _parsed(data: Sequence[bytes | None], offsets: Sequence[int]) -> list[Any]:
-    """Return JSON as it was stored: to read large integers would round them."""
+    """Return JSON as it was stored: if it were parsed, large integers would be rounded."""
     for one, offset in zip(data, offsets, strict=True):
         try:
             if one is not None:

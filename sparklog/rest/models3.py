@@ -6,9 +6,10 @@ from pydantic import BaseModel, Field, StrictBool, TypeAdapter
 
 from sparklog.rest.bodies import NUMBER
 from sparklog.rest.models import In
+from sparklog.rest.parameters import TOPIC_PATTERN
 
 PARTITIONS_MAX = 10_000
-"""The most partitions of a topic created over REST: each of them costs all later requests."""
+"""The most partitions of a topic created over REST: each partition makes all requests slower."""
 
 
 class ConfigIn(In):
@@ -21,7 +22,7 @@ class ConfigIn(In):
 class NewTopicIn(In):
     """A topic to create. The storage replicates: the fields on replication are ignored."""
 
-    topic_name: Annotated[str, Field(pattern="^[a-zA-Z0-9._-]{1,249}$")]
+    topic_name: Annotated[str, Field(pattern=TOPIC_PATTERN)]
     partitions_count: Annotated[int, Field(ge=1, le=PARTITIONS_MAX), NUMBER] = 1
     replication_factor: Annotated[int, Field(ge=-1, lt=2**15), NUMBER] | None = None
     replicas_assignments: Annotated[list[Any], Field(max_length=PARTITIONS_MAX)] | None = None

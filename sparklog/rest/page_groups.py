@@ -5,8 +5,8 @@ from typing import Any
 from sparklog.admin import ConsumerGroupDescription, PartitionLag
 from sparklog.coordinator.lag import total_of
 from sparklog.coordinator.lag_state import group_state
-from sparklog.rest.errors import ApiError
 from sparklog.rest.lag_picture import picture
+from sparklog.rest.security import check
 from sparklog.rest.service import Service
 from sparklog.tokens import Resource, Scope, Token
 
@@ -14,7 +14,11 @@ from sparklog.tokens import Resource, Scope, Token
 def groups_of(service: Service, token: Token) -> dict[str, Any]:
     """Return the list of groups for the page: those that the token may read."""
     admin = service.admin
-    listed = [one for one in admin.list_consumer_groups() if _may_read(token, one.group_id)]
+    listed = [
+        one
+        for one in admin.list_consumer_groups()
+        if token.allows(Scope.READ, one.group_id, Resource.GROUP)
+    ]
     lags = admin.consumer_group_lags()  # without a group that was deleted since
     return {
         "groups": [
@@ -27,8 +31,7 @@ def groups_of(service: Service, token: Token) -> dict[str, Any]:
 
 def group_of(service: Service, token: Token, group_id: str) -> dict[str, Any]:
     """Return a group for the page. Raises ApiError (403), GroupIdNotFoundError."""
-    if not _may_read(token, group_id):
-        raise ApiError(403, f"this token has no read access to group {group_id!r}")
+    check(token, Scope.READ, group_id, Resource.GROUP)
     described: ConsumerGroupDescription
     [described] = service.admin.describe_consumer_groups([group_id])
     lags = _seen(service.admin.consumer_group_lags([group_id])[group_id], token)
@@ -41,27 +44,23 @@ def group_of(service: Service, token: Token, group_id: str) -> dict[str, Any]:
     }
 
 
-def _may_read(token: Token, group_id: str) -> bool:
-    return token.allows(Scope.READ, group_id, Resource.GROUP)
-
-
 def _seen(lags: list[PartitionLag], token: Token) -> list[PartitionLag]:
     return [one for one in lags if token.allows(Scope.READ, one.partition.topic)]
 
 
 def _sums(lags: list[PartitionLag]) -> dict[str, Any]:
     """Return the number of partitions, the total lag, the largest lag in time, and the state."""
-    most = max((one for one in lags if one.lag_ms is not None), key=_lag_ms, default=None)
+    most = max(
+        (one for one in lags if one.lag_ms is not None),
+        key=lambda one: one.lag_ms or 0,
+        default=None,
+    )
     return {
         "partitions": len(lags),
         "lag_state": group_state(one.state for one in lags),
         "lag": total_of(one.lag for one in lags),
         "age": None if most is None else _age(most),
     }
-
-
-def _lag_ms(lag: PartitionLag) -> int:
-    return lag.lag_ms or 0
 
 
 def _age(lag: PartitionLag) -> str | None:

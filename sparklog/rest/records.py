@@ -23,20 +23,14 @@ from sparklog.group_commit import Rows
 from sparklog.rest.bodies import NUMBER, invalid, parsed
 from sparklog.rest.errors import INVALID_PAYLOAD, SCHEMA_NEEDED, ApiError
 from sparklog.rest.json_parts import PART_BYTES, Text, list_parts, stream_parts
+from sparklog.rest.media_types import BINARY, JSON, PLAIN_JSON, V2
 from sparklog.rest.times import exact_time
 
-BINARY: Final = "application/vnd.kafka.binary.v2+json"
-JSON: Final = "application/vnd.kafka.json.v2+json"
-PRODUCE_TYPES: Final = {
-    BINARY: False,
-    "application/json": False,
-    "application/vnd.kafka.v2+json": False,
-    JSON: True,
-}
+PRODUCE_TYPES: Final = {BINARY: False, PLAIN_JSON: False, V2: False, JSON: True}
 """Content types of a v2 produce, and whether keys and values are JSON."""
 
 RECORDS_MAX: Final = 100_000
-"""The most records of a request: a body of empty records could hold millions."""
+"""The most records of a request: a body could have millions of empty ones."""
 REFUSALS_MAX: Final = 1000
 """The most invalid records that a v3 request reports one by one; with more it is refused."""
 HEADERS: Final = Field(max_length=10_000)
@@ -122,13 +116,13 @@ def rows_of(body: Text, partition: int | None, *, is_json: bool) -> Rows:
             records = _produce_in(part)["records"]
         for number, record in enumerate(records, first):
             try:
-                _append2(rows, record, partition, _json if is_json else _base64)
+                _append_v2(rows, record, partition, _json if is_json else _base64)
             except ValueError as error:
                 raise ApiError(INVALID_PAYLOAD, f"record {number}: {error}") from None
     return rows
 
 
-def _append2(
+def _append_v2(
     rows: Rows,
     record: RecordIn,
     partition: int | None,
@@ -198,7 +192,7 @@ _BLANK: Final = " \t\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One object of a v3 body: the types of key and value, or the error that it is refused with."""
+    """The outcome of one object of a v3 body: the types of key and value, or its error."""
 
     types: tuple[str, str] = ("BINARY", "BINARY")
     refusal: ApiError | None = None
@@ -213,7 +207,11 @@ def rows_of_stream(body: Text) -> tuple[Rows, list[Sent]]:
 
 
 def rows_of_objects(objects: Iterable[Any]) -> tuple[Rows, list[Sent]]:
-    """Return the same for parsed objects. An ApiError stands for one that could not be parsed."""
+    """Return the valid records of parsed objects, and an outcome for every object, in their order.
+
+    An ApiError among the objects stands for one that could not be parsed. Raises ApiError (422) for
+    more than REFUSALS_MAX invalid objects.
+    """
     rows = Rows()
     sent: list[Sent] = []
     refusals = 0
@@ -221,7 +219,7 @@ def rows_of_objects(objects: Iterable[Any]) -> tuple[Rows, list[Sent]]:
         try:
             if isinstance(found, ApiError):
                 raise found
-            sent.append(_append(rows, _record3(found)))
+            sent.append(_append_v3(rows, _record3(found)))
         except ApiError as refusal:
             refusals += 1
             if refusals > REFUSALS_MAX:
@@ -242,7 +240,7 @@ def _objects(body: Text) -> Iterator[Any]:
 
 def _objects_of(start: int, part: Text) -> Iterator[Any]:
     """Yield the objects of a part. Raises ApiError (42206) at text that is not JSON."""
-    if len(part) > PART_BYTES and not part.isascii():  # most likely one object: make no str
+    if len(part) > PART_BYTES and not part.isascii():  # mostly one object: a str would be larger
         try:
             yield from_json(part, allow_inf_nan=False)
             return
@@ -272,7 +270,7 @@ def _record3(found: Any) -> Record3In:
         raise invalid(error) from None
 
 
-def _append(rows: Rows, record: Record3In) -> Sent:
+def _append_v3(rows: Rows, record: Record3In) -> Sent:
     try:
         key_type, key = _data(record.get("key"))
         value_type, value = _data(record.get("value"))

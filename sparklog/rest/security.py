@@ -7,13 +7,13 @@ import base64
 import binascii
 
 from sparklog.rest.errors import FORBIDDEN, UNAUTHENTICATED, ApiError
-from sparklog.tokens import Scope, Token, Tokens
+from sparklog.tokens import Resource, Scope, Token, Tokens
 
 
 def authenticated(tokens: Tokens, authorization: str | None, *, is_page: bool = False) -> Token:
     """Return the token of an Authorization header. Raises ApiError (401).
 
-    With `is_page` also takes Basic, with the token as password: a browser asks its user for it.
+    With `is_page` the header may also be Basic, with the token as password: a browser asks for it.
     """
     token = tokens.known(_secret(authorization or "", is_page))
     if token is None:
@@ -23,14 +23,17 @@ def authenticated(tokens: Tokens, authorization: str | None, *, is_page: bool = 
     return token
 
 
-def check(token: Token, scope: Scope, topic: str) -> None:
-    """Raise ApiError (403) unless the token has the scope on the topic, which need not exist."""
-    if not token.allows(scope, topic):
-        raise ApiError(FORBIDDEN, f"this token has no {scope} access to topic {topic!r}")
+def check(token: Token, scope: Scope, name: str, resource: Resource = Resource.TOPIC) -> None:
+    """Raise ApiError (403) unless the token has the scope on a topic or group.
+
+    It need not exist.
+    """
+    if not token.allows(scope, name, resource):
+        raise ApiError(FORBIDDEN, f"this token has no {scope} access to {resource} {name!r}")
 
 
 def check_any(token: Token, scope: Scope) -> None:
-    """Raise ApiError (403) if the token has the scope on no topic."""
+    """Raise ApiError (403) if the token does not have the scope on any topic."""
     if not token.allows_somewhere(scope):
         raise ApiError(FORBIDDEN, f"this token has no {scope} access")
 

@@ -20,6 +20,7 @@ from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.log_reader.poll import Poll
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.housekeeping import keep_house_late
+from sparklog.model import TopicDescription
 from sparklog.rest.errors import OUT_OF_TIME, ApiError
 from sparklog.rest.metrics import Metrics
 from sparklog.rest.settings import Settings
@@ -27,13 +28,11 @@ from sparklog.storage import open_files
 from sparklog.tokens import Tokens
 
 QUICK_S: Final = 0.003
-"""Seconds. A lookup that takes longer runs on a thread, not on the event loop."""
+"""If a lookup takes longer (s), later ones in its partition run on a thread."""
 
 LET_GO_S: Final = 60
-"""Seconds between two closings of the files that lookups have opened.
-
-A deleted file keeps its disk space until then.
-"""
+"""How often (s) the files that lookups have opened are closed: an open file that was deleted keeps
+its disk space."""
 
 HOUSEKEEPER: Final = "sparklog.rest.folding"
 """The module that the housekeeper's process runs."""
@@ -109,7 +108,7 @@ class Service:
         partition: int,
         question: Callable[[], Answer],
     ) -> Answer:
-        """Run a lookup in one partition: `look_up` for one."""
+        """Run a lookup in one partition, as `look_up`."""
         place = reader.topic.topic_id, partition
         if place in self._quick:
             return self._timed(reader, [place], question)
@@ -177,11 +176,11 @@ class Service:
         self,
         question: Callable[[], Answer],
     ) -> Answer:
-        """Run a question to `admin`, on its one thread: after those that were asked before."""
+        """Run a question to `admin` on its only thread, after earlier ones."""
         return await asyncio.get_running_loop().run_in_executor(self._admin, question)
 
     async def check_health(self, question: Callable[[], Answer]) -> Answer:
-        """Run a question about this instance's health, on a thread of its own."""
+        """Run a question about this instance's health on a thread that lookups never use."""
         return await asyncio.get_running_loop().run_in_executor(self._health, question)
 
     async def reader(self, topic: str, *, is_newest: bool = False) -> TopicReader:
@@ -195,13 +194,17 @@ class Service:
             await self.read_files(lambda: self.topics.reader(topic)) if at_hand is None else at_hand
         )
 
+    async def topic(self, name: str) -> TopicDescription:
+        """Return a topic as of the newest version. Raises UnknownTopicError."""
+        return await self.read_files(lambda: self.topics.topic(name))
+
     async def check_topic(self, topic: str) -> None:
         """Raise UnknownTopicError for a topic that does not exist, before the body is read.
 
         A topic that was deleted lately may pass: the commit refuses it.
         """
         if not self.topics.has_seen(topic):
-            await self.read_files(lambda: self.topics.topic(topic))
+            await self.topic(topic)
 
     async def past_reader(self, topic: str, wanted: AsOf) -> TopicReader:
         """Return a reader of a topic as one commit left it.
@@ -221,15 +224,15 @@ class Service:
             self._quick.clear()
 
     async def keep_house(self) -> None:
-        """See to the housekeeper, every LOOK_S; never returns."""
-        with suppress(SparklogError):  # the log's growth counts from here, not from a second later
+        """Call the housekeeper's `look` every LOOK_S; never returns."""
+        with suppress(SparklogError):  # the growth of the log counts from this version on
             await self.bulk(self._catalog.image)
         while True:
             self._housekeeper.look(self._catalog.last_version)
             await asyncio.sleep(LOOK_S)
 
     async def close(self) -> None:
-        """Finish all accepted requests: all group commits are made, their requests answered."""
+        """Make all group commits, answer their requests, and end threads and housekeeper."""
         ending = asyncio.get_running_loop().run_in_executor(None, self._housekeeper.close)
         self.poll.close()
         await self.group_commit.close()

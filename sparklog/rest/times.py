@@ -2,36 +2,9 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final
-
-from fastapi import Query
-from pydantic import WithJsonSchema
+from typing import Final
 
 from sparklog.rest.errors import ApiError
-
-TIME_SCHEMA: Final[dict[str, Any]] = {
-    "anyOf": [
-        {"type": "integer", "format": "int64", "minimum": -3, "maximum": 2**63 - 1},
-        {"type": "string", "format": "date-time"},
-    ]
-}
-_DESCRIPTION: Final = (
-    "Milliseconds since 1970, or an ISO 8601 time (UTC if it has no offset); "
-    "-1: latest; -2: earliest; -3: the record with the largest timestamp"
-)
-Time = Annotated[
-    str,
-    Query(description=_DESCRIPTION, examples=["2013-01-01T00:00:00Z", "1357002000000", "-1"]),
-    WithJsonSchema(TIME_SCHEMA),
-]
-
-TIME_DOCS: Final[dict[str, Any]] = {
-    "name": "timestamp",
-    "in": "query",
-    "required": False,
-    "description": _DESCRIPTION,
-    "schema": TIME_SCHEMA,
-}
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 _NUMBER_MAX: Final = 2**63 - 1

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.rest.app import create_app
+from sparklog.rest.parameters import VERSION_END
 from tests.rest.conftest import settings_for
 from tests.rest.openapi import GOLDEN, document
 
@@ -51,6 +52,17 @@ def test_every_body_has_an_example(name: str) -> None:
     content = OPERATIONS[name]["requestBody"]["content"]
 
     assert all(kind["example"] for kind in content.values())
+
+
+def test_a_version_has_the_same_bound_everywhere() -> None:
+    parameters = [
+        one for operation in OPERATIONS.values() for one in operation.get("parameters", ())
+    ]
+    schemas = [one["schema"] for one in parameters if one["name"] == "versionAsOf"]
+    bounds = [(one.get("anyOf") or [one])[0]["exclusiveMaximum"] for one in schemas]
+
+    assert len(bounds) > 1
+    assert set(bounds) == {VERSION_END}
 
 
 def test_every_reference_leads_somewhere() -> None:

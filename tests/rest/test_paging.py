@@ -6,7 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.rest.deps import NAME_MAX
+from sparklog.rest.parameters import NAME_MAX
 
 NAMES = ["a", "b", "c", "t"]
 

@@ -5,16 +5,9 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 
 from sparklog.admin import NewTopic
-from sparklog.model import TopicDescription
 from sparklog.rest import models3
 from sparklog.rest.bodies import body_docs, body_of
 from sparklog.rest.deps import (
-    ClusterId,
-    IsolationLevel,
-    PartitionNumber,
-    TimestampAsOf,
-    TopicName,
-    VersionAsOf,
     allowed,
     check_cluster,
     cluster_id_of,
@@ -25,18 +18,22 @@ from sparklog.rest.deps import (
 from sparklog.rest.errors import PARTITION_NOT_FOUND, ApiError
 from sparklog.rest.links import Links, links_to
 from sparklog.rest.paging import PageAsked
+from sparklog.rest.parameters import (
+    PARTITION_END,
+    ClusterId,
+    IsolationLevel,
+    PartitionNumber,
+    TimestampAsOf,
+    TopicName,
+    VersionAsOf,
+)
 from sparklog.rest.routes.configs import NO_CONTENT, check_configs, check_once, value_of
 from sparklog.rest.security import check, check_any
-from sparklog.rest.service import Service
 from sparklog.tokens import Scope
 
 router = APIRouter(prefix="/v3", tags=["v3"])
 
-BrokerId = Annotated[int, Path(description="The broker", ge=0, lt=2**31, examples=[0])]
-
-
-async def _described(service: Service, topic: str) -> TopicDescription:
-    return await service.read_files(lambda: service.topics.topic(topic))
+BrokerId = Annotated[int, Path(description="The broker", ge=0, lt=PARTITION_END, examples=[0])]
 
 
 # --- clusters ------------------------------------------------------------------------------------
@@ -148,7 +145,7 @@ async def read_cluster_topic(
 ) -> models3.TopicData:
     """A topic."""
     service = allowed(request, Scope.READ, topic)
-    return (await links_to(request, cluster_id)).topic(await _described(service, topic))
+    return (await links_to(request, cluster_id)).topic(await service.topic(topic))
 
 
 @router.patch(
@@ -176,7 +173,7 @@ async def delete_topic(request: Request, cluster_id: ClusterId, topic: TopicName
     """Delete a topic."""
     service = allowed(request, Scope.ADMIN, topic)
     await check_cluster(service, cluster_id)
-    await _described(service, topic)  # raises for an unknown topic, and names no other
+    await service.topic(topic)  # the error of AdminClient would name other topics
     await service.administer(lambda: service.admin.delete_topics([topic]))
 
 
@@ -190,7 +187,7 @@ async def read_cluster_partitions(
     """The partitions of a topic."""
     service = allowed(request, Scope.READ, topic)
     links = await links_to(request, cluster_id)
-    found = await _described(service, topic)
+    found = await service.topic(topic)
     numbers, following = page.of(range(found.num_partitions), int, int)
     data = [links.partition(topic, number) for number in numbers]
     metadata = links.list_at(f"/topics/{topic}/partitions", following)
@@ -204,7 +201,7 @@ async def read_cluster_partition(
     """One partition."""
     service = allowed(request, Scope.READ, topic)
     links = await links_to(request, cluster_id)
-    if partition >= (await _described(service, topic)).num_partitions:
+    if partition >= (await service.topic(topic)).num_partitions:
         raise ApiError(PARTITION_NOT_FOUND, f"topic {topic!r} has no partition {partition}")
     return links.partition(topic, partition)
 

@@ -14,10 +14,11 @@ from sparklog.config.partitioners import BUILT_IN, DEFAULT
 from sparklog.model import TopicDescription
 from sparklog.rest import models3
 from sparklog.rest.bodies import body_docs, body_of
-from sparklog.rest.deps import ClusterId, TopicName, allowed, check_cluster, service_of, token_of
+from sparklog.rest.deps import allowed, check_cluster, service_of, token_of
 from sparklog.rest.errors import BAD_REQUEST, ApiError
 from sparklog.rest.links import Links, links_to
 from sparklog.rest.paging import PageAsked
+from sparklog.rest.parameters import ClusterId, TopicName
 from sparklog.rest.service import Service
 from sparklog.tokens import Scope
 
@@ -78,7 +79,7 @@ async def _readable(
     """Return the links and a topic, if the client may read it. Raises ApiError (401, 403, 404)."""
     service = allowed(request, Scope.READ, topic)
     links = await links_to(request, cluster_id)
-    return links, await service.read_files(lambda: service.topics.topic(topic))
+    return links, await service.topic(topic)
 
 
 @router.get("/{topic}/configs/{name}")
@@ -175,9 +176,9 @@ def value_of(wanted: models3.ConfigIn) -> str:
 
 
 def check_once(names: Iterable[str]) -> None:
-    """Raise ApiError (400) for a config that stands twice."""
+    """Raise ApiError (400) for a config that is named twice."""
     if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise ApiError(BAD_REQUEST, f"{twice[0]} stands twice in the request")
+        raise ApiError(BAD_REQUEST, f"{twice[0]} is named twice in the request")
 
 
 def check_configs(configs: Mapping[str, str]) -> None:

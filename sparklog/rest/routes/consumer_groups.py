@@ -13,22 +13,15 @@ from sparklog.errors import GroupIdNotFoundError
 from sparklog.model import TopicPartition
 from sparklog.rest import models3
 from sparklog.rest import models_groups as models
-from sparklog.rest.deps import (
-    NAME_MAX,
-    ClusterId,
-    PartitionNumber,
-    TopicName,
-    service_of,
-    token_of,
-)
-from sparklog.rest.errors import FORBIDDEN, PARTITION_NOT_FOUND, ApiError
+from sparklog.rest.deps import service_of, token_of
+from sparklog.rest.errors import CONSUMER_NOT_FOUND, PARTITION_NOT_FOUND, ApiError
 from sparklog.rest.links import Links, in_path, links_to
 from sparklog.rest.paging import PageAsked
+from sparklog.rest.parameters import NAME_MAX, ClusterId, PartitionNumber, TopicName
+from sparklog.rest.security import check
 from sparklog.tokens import Resource, Scope
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/consumer-groups", tags=["v3"])
-
-CONSUMER_NOT_FOUND = 40403
 
 
 class _AnyText(PathConvertor):
@@ -152,8 +145,7 @@ def _seconds(lag: PartitionLag) -> float | None:
 
 async def _group(request: Request, cluster_id: str, group_id: str) -> _Group:
     """Return a group if the client may read it. Raises ApiError (401, 403, 404)."""
-    if not token_of(request).allows(Scope.READ, group_id, Resource.GROUP):
-        raise ApiError(FORBIDDEN, f"this token has no read access to group {group_id!r}")
+    check(token_of(request), Scope.READ, group_id, Resource.GROUP)
     return _Group(await links_to(request, cluster_id), group_id)
 
 

@@ -12,11 +12,6 @@ from sparklog.model import UNKNOWN_OFFSET, TimestampOffset
 from sparklog.rest import models
 from sparklog.rest.bodies import body_docs, body_of
 from sparklog.rest.deps import (
-    AS_OF_DOCS,
-    ISOLATION_DOCS,
-    OFFSET_DOCS,
-    PARTITION_DOCS,
-    TOPIC_DOCS,
     allowed,
     as_of,
     isolation_of,
@@ -25,14 +20,22 @@ from sparklog.rest.deps import (
     reader_of,
 )
 from sparklog.rest.errors import OFFSET_NOT_FOUND, ApiError, refusal_of
+from sparklog.rest.parameters import (
+    AS_OF_DOCS,
+    ISOLATION_DOCS,
+    OFFSET_DOCS,
+    PARTITION_DOCS,
+    TIME_DOCS,
+    TOPIC_DOCS,
+)
 from sparklog.rest.plain import Json, PlainRoute, query_of
-from sparklog.rest.times import TIME_DOCS, parse_time
+from sparklog.rest.times import parse_time
 from sparklog.tokens import Scope
 
 router = APIRouter(tags=["offsets"], route_class=PlainRoute)
 
 _ENDS: Final = (-1, -2)
-"""Times that need no look into files: -1 (latest) and -2 (earliest)."""
+"""Times whose answers are in the metadata: -1 (latest) and -2 (earliest)."""
 
 
 @router.get(

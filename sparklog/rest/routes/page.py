@@ -1,7 +1,7 @@
 """The page at `/`: topics, a topic's partitions and records from a time on; groups and their lag.
 
 The list of topics opens none of them. A browser may open the page, but not load it as a part of
-another page (an image, a frame): so no foreign page can make browsers request it again and again.
+another page (an image, a frame). So no foreign page can make browsers request it repeatedly.
 """
 
 from collections.abc import Callable
@@ -16,10 +16,12 @@ from starlette.responses import HTMLResponse, Response
 from sparklog.errors import SparklogError
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.image import PartitionLog
-from sparklog.rest.deps import NAME_MAX, token_of
+from sparklog.rest.deps import service_of, token_of
 from sparklog.rest.errors import ApiError, refusal_of
-from sparklog.rest.fetch import Page
+from sparklog.rest.fetch import Fetch
 from sparklog.rest.page_groups import group_of, groups_of
+from sparklog.rest.parameters import NAME_MAX
+from sparklog.rest.security import check
 from sparklog.rest.service import Service
 from sparklog.rest.times import iso_time, parse_time
 from sparklog.tokens import Scope, Token
@@ -59,7 +61,7 @@ async def read_page(
     if request.headers.get("sec-fetch-dest", _DOCUMENT) not in (_DOCUMENT, "empty"):
         raise ApiError(403, "the page cannot be a part of another page")
     token = token_of(request, is_page=True)
-    service: Service = request.app.state.service
+    service = service_of(request)
     try:
         context = await service.bulk(lambda: _context(service, token, topic, time, group))
     except SparklogError as error:
@@ -80,8 +82,7 @@ def _context(
     if not topic:
         found = service.topics.topics().items()
         return {"topics": [one for name, one in found if token.allows(Scope.READ, name)]}
-    if not token.allows(Scope.READ, topic):
-        raise ApiError(403, f"this token has no read access to topic {topic!r}")
+    check(token, Scope.READ, topic)
     reader = service.topics.reader(topic)
     logs = [reader.partition(number) for number in range(reader.topic.num_partitions)]
     when = parse_time(time) if time else None
@@ -112,7 +113,7 @@ def _records(
         found = reader.list_offset(number, when)
         if found.offset < 0 or len(shown) >= SHOWN_RECORDS:
             continue
-        for part in Page(reader, number, found.offset, SHOWN_BYTES, each).records():
+        for part in Fetch(reader, number, found.offset, SHOWN_BYTES, each).records():
             shown += [
                 {"partition": number, "offset": offset, "timestamp": time}
                 | {"key": _text(key), "value": _text(value)}

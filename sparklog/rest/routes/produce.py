@@ -9,16 +9,11 @@ from starlette.responses import JSONResponse, Response
 from sparklog.group_commit import Rows, Written
 from sparklog.rest import models
 from sparklog.rest.bodies import body_docs, content_type, received
-from sparklog.rest.deps import (
-    IDEMPOTENCY_DOCS,
-    PARTITION_DOCS,
-    TOPIC_DOCS,
-    allowed,
-    idempotency_key_of,
-    partition_of,
-)
+from sparklog.rest.deps import allowed, idempotency_key_of, partition_of
 from sparklog.rest.errors import ApiError
 from sparklog.rest.json_parts import WHOLE_BYTES
+from sparklog.rest.media_types import V2
+from sparklog.rest.parameters import IDEMPOTENCY_DOCS, PARTITION_DOCS, TOPIC_DOCS
 from sparklog.rest.plain import PlainRoute
 from sparklog.rest.records import PRODUCE_TYPES, rows_of
 from sparklog.rest.service import Service
@@ -33,7 +28,7 @@ INLINE_BYTES: Final = WHOLE_BYTES
 class V2Response(JSONResponse):
     """An answer of v2, which is JSON bytes already."""
 
-    media_type = "application/vnd.kafka.v2+json"
+    media_type = V2
 
     def render(self, content: bytes) -> bytes:
         """Return `content` unchanged."""
@@ -51,7 +46,7 @@ _BODY_DOCS: Final = body_docs(
 
 
 def _docs(*path: dict[str, Any]) -> dict[str, Any]:
-    return {**_BODY_DOCS, "parameters": [*path, *IDEMPOTENCY_DOCS["parameters"]]}
+    return {**_BODY_DOCS, "parameters": [*path, IDEMPOTENCY_DOCS]}
 
 
 @router.post(
@@ -93,7 +88,7 @@ async def _produce(request: Request, partition: int | None) -> Response:
 async def _rows(
     request: Request, service: Service, partition: int | None, *, is_json: bool
 ) -> tuple[Rows, bool]:
-    """Return the records of the body, and whether the body was large; free the body."""
+    """Return the records of the body, and whether the body was large. The body is freed."""
     body = await received(request)
     if len(body) <= INLINE_BYTES:
         return rows_of(body, partition, is_json=is_json), False

@@ -12,16 +12,11 @@ from sparklog.group_commit import Rows, Written
 from sparklog.rest import models3
 from sparklog.rest.batch import batch_of
 from sparklog.rest.bodies import body_docs, content_type, received
-from sparklog.rest.deps import (
-    IDEMPOTENCY_DOCS,
-    ClusterId,
-    TopicName,
-    allowed,
-    check_cluster,
-    idempotency_key_of,
-)
+from sparklog.rest.deps import allowed, check_cluster, idempotency_key_of
 from sparklog.rest.errors import ApiError, refusal_of
 from sparklog.rest.json_parts import Text
+from sparklog.rest.media_types import PLAIN_JSON
+from sparklog.rest.parameters import IDEMPOTENCY_DOCS, ClusterId, TopicName
 from sparklog.rest.records import Sent, rows_of_stream
 from sparklog.rest.service import Service
 from sparklog.rest.times import iso_time
@@ -32,7 +27,7 @@ router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics/{topic}", tags=["v3"
 Read = TypeVar("Read")
 
 MULTI_STATUS: Final = 207
-_JSON: Final = "application/json"
+_IDEMPOTENT: Final = {"parameters": [IDEMPOTENCY_DOCS]}
 _RECORD: Final = {
     "key": {"type": "STRING", "data": "AA"},
     "value": {"type": "JSON", "data": {"delay": 3}},
@@ -42,7 +37,7 @@ _RECORD: Final = {
 @router.post(
     "/records",
     response_model=models3.Report,
-    openapi_extra={**body_docs({_JSON: "Record3In"}, _RECORD), **IDEMPOTENCY_DOCS},
+    openapi_extra={**body_docs({PLAIN_JSON: "Record3In"}, _RECORD), **_IDEMPOTENT},
 )
 async def produce_stream(request: Request, cluster_id: ClusterId, topic: TopicName) -> Response:
     """Produce JSON objects that follow one another. The answer (200) has a report for each.
@@ -55,7 +50,7 @@ async def produce_stream(request: Request, cluster_id: ClusterId, topic: TopicNa
         raise ApiError(422, "no record")
     outcome = await _outcome(service, request, topic, rows)
     reports = _reports((cluster_id, topic), rows, sent, outcome)
-    return Response(b"\n".join(map(orjson.dumps, reports)), media_type=_JSON)
+    return Response(b"\n".join(map(orjson.dumps, reports)), media_type=PLAIN_JSON)
 
 
 @router.post(
@@ -63,8 +58,8 @@ async def produce_stream(request: Request, cluster_id: ClusterId, topic: TopicNa
     status_code=MULTI_STATUS,
     response_model=models3.BatchReport,
     openapi_extra={
-        **body_docs({_JSON: "Batch3In"}, {"entries": [{"id": "1", **_RECORD}]}),
-        **IDEMPOTENCY_DOCS,
+        **body_docs({PLAIN_JSON: "Batch3In"}, {"entries": [{"id": "1", **_RECORD}]}),
+        **_IDEMPOTENT,
     },
 )
 async def produce_batch(request: Request, cluster_id: ClusterId, topic: TopicName) -> Response:
@@ -78,11 +73,11 @@ async def produce_batch(request: Request, cluster_id: ClusterId, topic: TopicNam
         if "offset" in report:
             del report["error_code"]
         answer["successes" if "offset" in report else "failures"].append({"id": name, **report})
-    return Response(orjson.dumps(answer), MULTI_STATUS, media_type=_JSON)
+    return Response(orjson.dumps(answer), MULTI_STATUS, media_type=PLAIN_JSON)
 
 
 async def _read(request: Request, service: Service, read: Callable[[Text], Read]) -> Read:
-    """Return the parsed body, and free its bytes."""
+    """Return the answer of `read` to the body. The body is freed."""
     body = await received(request)
     return await service.bulk(lambda: read(body))
 
@@ -91,8 +86,8 @@ async def _writable(request: Request, cluster_id: str, topic: str) -> Service:
     service = allowed(request, Scope.WRITE, topic)
     await check_cluster(service, cluster_id)
     await service.check_topic(topic)
-    if content_type(request) != _JSON:
-        raise ApiError(415, f"records come as {_JSON}")
+    if content_type(request) != PLAIN_JSON:
+        raise ApiError(415, f"records come as {PLAIN_JSON}")
     return service
 
 

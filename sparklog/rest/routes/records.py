@@ -8,19 +8,20 @@ from starlette.responses import Response, StreamingResponse
 
 from sparklog.log_reader import TopicReader
 from sparklog.rest import models
-from sparklog.rest.deps import (
+from sparklog.rest.deps import allowed, as_of
+from sparklog.rest.errors import ApiError
+from sparklog.rest.fetch import Fetch, body_in, form_of
+from sparklog.rest.media_types import ARROW, BINARY, JSON, RAW
+from sparklog.rest.parameters import (
     IsolationLevel,
     PartitionNumber,
+    Time,
     TimestampAsOf,
     TopicName,
     VersionAsOf,
-    allowed,
-    as_of,
 )
-from sparklog.rest.errors import ApiError
-from sparklog.rest.fetch import ARROW, BINARY, JSON, RAW, Page, body_in, form_of
 from sparklog.rest.service import Service
-from sparklog.rest.times import Time, parse_time
+from sparklog.rest.times import parse_time
 from sparklog.tokens import Scope
 
 router = APIRouter(tags=["records"])
@@ -77,7 +78,7 @@ async def read_records(  # noqa: PLR0913 - one parameter of the query each
     if past is None and timeout and log.end_offset(isolation_level) <= start <= log.log_end_offset:
         wait_s = min(timeout, settings.max_poll_ms) / 1000
         reader = await service.poll.wait_for_more(reader, partition, start, wait_s, isolation_level)
-    page = Page(
+    fetch = Fetch(
         reader,
         partition,
         start,
@@ -85,7 +86,7 @@ async def read_records(  # noqa: PLR0913 - one parameter of the query each
         min(max_records, settings.max_fetch_records),
         isolation_level,
     )
-    body = await service.bulk(lambda: body_in(form, page))
+    body = await service.bulk(lambda: body_in(form, fetch))
     log = reader.partition(partition)
     headers = {
         "Sparklog-Log-Start-Offset": str(log.log_start_offset),

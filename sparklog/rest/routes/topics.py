@@ -4,8 +4,9 @@ from fastapi import APIRouter, Request
 
 from sparklog.config import TopicConfig
 from sparklog.rest import models
-from sparklog.rest.deps import PartitionNumber, TopicName, allowed, token_of
+from sparklog.rest.deps import allowed, service_of, token_of
 from sparklog.rest.errors import PARTITION_NOT_FOUND, ApiError
+from sparklog.rest.parameters import PartitionNumber, TopicName
 from sparklog.tokens import Scope
 
 router = APIRouter(tags=["topics"])
@@ -14,8 +15,8 @@ router = APIRouter(tags=["topics"])
 @router.get("/topics")
 async def read_topics(request: Request) -> list[str]:
     """The names of the topics that the token may read."""
-    token = token_of(request)
-    topics = await request.app.state.service.read_files(request.app.state.service.topics.topics)
+    token, service = token_of(request), service_of(request)
+    topics = await service.read_files(service.topics.topics)
     return [name for name in topics if token.allows(Scope.READ, name)]
 
 
@@ -23,7 +24,7 @@ async def read_topics(request: Request) -> list[str]:
 async def read_topic(request: Request, topic: TopicName) -> models.TopicOut:
     """A topic, its configs and partitions."""
     service = allowed(request, Scope.READ, topic)
-    found = await service.read_files(lambda: service.topics.topic(topic))
+    found = await service.topic(topic)
     return models.TopicOut(
         name=topic,
         configs={one.name: one.value for one in TopicConfig.parse(found.configs).describe()},

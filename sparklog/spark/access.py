@@ -1,7 +1,7 @@
 """The parsed options of the data source, and the readers and writers that they ask for.
 
-Spark makes a data source in one process, plans its read in a second one and reads in others: each
-loads only the modules that it needs.
+Spark makes a data source in one process, plans its read in a second one and reads in others. So
+modules are imported where they are needed.
 """
 
 import warnings
@@ -11,21 +11,20 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.types import StructType
 
 from sparklog.config.connector import without_connector_options
-from sparklog.config.options import SOURCE_OPTIONS, parse_options
+from sparklog.config.options import SOURCE_OPTIONS, STREAM_OPTIONS, parse_options
 from sparklog.errors import InvalidOptionError, SchemaError, SparklogWarning
 from sparklog.spark.schema import input_columns, output_columns, output_schema
 from sparklog.spark.table_options import PATH
 from sparklog.storage import Files, open_files
 
 if TYPE_CHECKING:
-    from sparklog.metadata.catalog import Catalog
     from sparklog.spark.batch_reader import BatchReader
     from sparklog.spark.stream_reader import StreamReader
     from sparklog.spark.writers import BatchWriter, StreamWriter
 
-_STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_STREAM_ONLY: Final = tuple(option.name for option in STREAM_OPTIONS)
 _OF_A_GROUP: Final = ("groupId", "auto.offset.reset")
-"""Options that in a batch need startingOffsets=committed."""
+"""Options that a batch ignores without startingOffsets=committed."""
 _BATCH_ONLY: Final = (
     *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
     *("versionAsOf", "timestampAsOf"),
@@ -33,7 +32,7 @@ _BATCH_ONLY: Final = (
 
 
 class Access:
-    """A log dir and how to read or write it.
+    """A log dir, and the options by which it is read or written.
 
     `options` are text, names in lower case: SOURCE_OPTIONS, `path`, and storage.<NAME>. Options of
     the connector that mean nothing without brokers are ignored, with a warning. Raises
@@ -67,10 +66,10 @@ class Access:
 
     def batch_writer(self, schema: StructType) -> "BatchWriter":
         """Return a writer of rows with these columns. Raises SchemaError, UnknownTopicError."""
-        from sparklog.spark.write_job import WriteJob
+        from sparklog.spark.write_job import WriteJob, writing_catalog
         from sparklog.spark.writers import BatchWriter
 
-        catalog, columns = self._catalog(), self._columns(schema)
+        catalog, columns = writing_catalog(self._files(), self._given), self._columns(schema)
         job = WriteJob.planned(catalog, self._given, columns)
         return BatchWriter(job, columns, is_done=job.is_committed(catalog))
 
@@ -106,14 +105,15 @@ class Access:
                     f"once for its query id and batch id; it is for foreachBatch",
                     option=name,
                 )
-        from sparklog.spark.write_job import WriteJob
+        from sparklog.spark.write_job import WriteJob, writing_catalog
         from sparklog.spark.writers import StreamWriter
 
         columns = self._columns(schema)
-        return StreamWriter(WriteJob.planned(self._catalog(), self._given, columns), columns)
+        catalog = writing_catalog(self._files(), self._given)
+        return StreamWriter(WriteJob.planned(catalog, self._given, columns), columns)
 
     def _warn(self, names: Sequence[str], why: str) -> None:
-        """Warn of options that were given, and that a batch read ignores."""
+        """Warn of those options that were given; a batch read ignores them."""
         for name in names:
             if name.lower() in self._names:
                 problem = f"option {name} {why}, a batch read ignores it"
@@ -128,11 +128,6 @@ class Access:
                 option=PATH,
             )
         return open_files(self._log_dir, self._storage)
-
-    def _catalog(self) -> "Catalog":
-        from sparklog.metadata.catalog import Catalog
-
-        return Catalog(self._files(), flush=self._given["flush"] == "fsync")
 
     def _columns(self, schema: StructType) -> list[str]:
         if self._given["clustered"] == "true":

@@ -1,6 +1,7 @@
 """Avro values with Confluent's header as columns, by fastavro.
 
-A value is read by the schema that wrote it, into the reader's schema (Avro's schema resolution).
+The header names the schema that wrote a value. The value is read by that schema into the reader's
+schema (Avro's schema resolution).
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,14 +13,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from sparklog.spark.decode import ERROR, SCHEMA_ID, UNKNOWN_ID
+from sparklog.spark.decode import ERROR, HEADER_BYTES, SCHEMA_ID, UNKNOWN_ID
 from sparklog.spark.registry import AvroSchemas
 from sparklog.spark.session import require_workers
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_HEADER_BYTES: Final = 5
 _ERROR_CHARS: Final = 200
 
 
@@ -59,7 +59,7 @@ class AvroTask:
         try:
             found = _array(rows.values, kind)
         except (pa.ArrowException, OverflowError, ValueError, TypeError):
-            # A value that Avro lets pass does not fit its type: find it.
+            # A value that is valid Avro does not fit its Arrow type: find it.
             _fit(rows, kind)
             found = _array(rows.values, kind)
         return [found, pa.array(rows.ids, pa.int32()), pa.array(rows.errors, pa.string())]
@@ -87,7 +87,7 @@ class Rows(NamedTuple):
 
 
 class AvroDecoder:
-    """Decodes values. The loop is all that a value costs beside fastavro, so it is one function."""
+    """Decodes values. The loop is one function, because it is the only cost beside fastavro's."""
 
     def __init__(self, schemas: AvroSchemas) -> None:
         self._reader = schemas.reader
@@ -106,16 +106,16 @@ class AvroDecoder:
         for at, data in enumerate(values):
             if data is None:
                 continue
-            known = writers.get(data[:_HEADER_BYTES])
+            known = writers.get(data[:HEADER_BYTES])
             if known is None:
                 ids[at], errors[at] = _unknown(data)
                 continue
             ids[at], writer = known
             source = BytesIO(data)
-            source.seek(_HEADER_BYTES)
+            source.seek(HEADER_BYTES)
             try:
                 value = schemaless_reader(source, writer, reader)
-            except Exception as error:  # noqa: BLE001 - fastavro raises whatever broken bytes lead to
+            except Exception as error:  # noqa: BLE001 - fastavro raises any error
                 errors[at] = _told(error)
                 continue
             if source.tell() == len(data):
@@ -128,9 +128,9 @@ class AvroDecoder:
 
 def _unknown(data: bytes) -> tuple[int | None, str]:
     """Return the id in the header of a value (None without a header), and why it is not decoded."""
-    if len(data) < _HEADER_BYTES or data[0]:
+    if len(data) < HEADER_BYTES or data[0]:
         return None, "no header of Confluent's: it is a byte 0 and a schema id of four bytes"
-    schema_id = int.from_bytes(data[1:_HEADER_BYTES], "big", signed=True)
+    schema_id = int.from_bytes(data[1:HEADER_BYTES], "big", signed=True)
     return schema_id, f"{UNKNOWN_ID} {schema_id}"
 
 

@@ -38,6 +38,8 @@ _PLAIN: Final = {
     "enum": pa.string(),
     "null": pa.null(),
 }
+_NESTED: Final = {"type", "items", "values", "fields"}
+"""The attributes of a schema that hold schemas."""
 _LOGICAL: Final = {
     "date": pa.date32(),
     "timestamp-millis": pa.timestamp("us", tz="UTC"),
@@ -48,7 +50,7 @@ _LOGICAL: Final = {
 
 
 def without_other_logical_types(schema: Any) -> Any:
-    """Return a schema (parsed JSON) without the logical types that are ignored."""
+    """Return a schema (parsed JSON) without the logical types that are not in the table above."""
     if isinstance(schema, list):
         return [without_other_logical_types(one) for one in schema]
     if not isinstance(schema, dict):
@@ -61,12 +63,8 @@ def without_other_logical_types(schema: Any) -> Any:
     }
 
 
-_NESTED: Final = {"type", "items", "values", "fields"}
-"""The attributes of a schema that hold schemas."""
-
-
 def arrow_type(schema: Any, path: str = "") -> pa.DataType:
-    """Return the type of an expanded schema. Raises SchemaError that names the field."""
+    """Return the Arrow type of an expanded schema. Raises SchemaError that names the field."""
     match schema:
         case str() if schema in _PLAIN:
             return _PLAIN[schema]

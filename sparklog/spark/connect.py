@@ -1,4 +1,4 @@
-"""Spark Connect: the client may run anywhere, so its reads are planned in a task."""
+"""Spark Connect: its client may not see the log dir, so a task plans its reads, and its commits."""
 
 import pickle
 import warnings
@@ -43,14 +43,14 @@ Plan = TypeVar("Plan")
 
 @dataclass(frozen=True)
 class PlanTask(Generic[Plan]):
-    """The function of `mapInArrow` that plans a read; `options` are parsed CONSUME_OPTIONS."""
+    """The function of `mapInArrow` that calls `make` with a catalog and `options`."""
 
     files: "Files"
     options: Mapping[str, Any]
     make: "Callable[[Catalog, Mapping[str, Any]], Plan]"
 
     def __call__(self, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        """Yield one row: the plan or the error of `make`, and its warnings' texts, pickled."""
+        """Yield one row, pickled: the answer or error of `make`, and the texts of its warnings."""
         import pyarrow as pa
 
         from sparklog.record.arrays import binary_of
@@ -64,7 +64,7 @@ class PlanTask(Generic[Plan]):
             yield pa.RecordBatch.from_arrays([answer], ["answer"])
 
     def plan(self) -> "Plan | SparklogError":
-        """Return the plan, or the error that `make` raises."""
+        """Return the answer of `make`, or the error that it raises."""
         from sparklog.metadata.catalog import Catalog
 
         try:
@@ -79,9 +79,9 @@ def planned(
     options: Mapping[str, Any],
     make: "Callable[[Catalog, Mapping[str, Any]], Plan]",
 ) -> Plan:
-    """Return the plan of `make`, called here or, for a client of Spark Connect, in a task.
+    """Call `make` here or, for a client of Spark Connect, in a task; return its answer.
 
-    Raises and warns as `make` does.
+    It gets the catalog of the log dir, and `options`. Raises and warns as `make` does.
     """
     from sparklog.metadata.catalog import Catalog
 

@@ -23,6 +23,8 @@ SCHEMA_ID: Final = "_schema_id"
 ERROR: Final = "_error"
 UNKNOWN_ID: Final = "unknown schema id"
 """The beginning of a value's error if the subject has no schema of its id."""
+HEADER_BYTES: Final = 1 + 4
+"""The size of Confluent's header."""
 
 
 def decode(

@@ -8,12 +8,11 @@ from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
 from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
 from sparklog.errors import SchemaError, UsageError
-from sparklog.spark.decode import ERROR, SCHEMA_ID
+from sparklog.spark.decode import ERROR, HEADER_BYTES, SCHEMA_ID
 
 SAMPLE_ROWS: Final = 1000
 _SHOWN: Final = 100
-"""The error of a broken value shows so many of its characters."""
-_HEADER_BYTES: Final = 5
+"""The most characters of a broken value that its error shows."""
 _PARSED: Final = "_sparklog_parsed"
 _BROKEN: Final = "_sparklog_broken"
 """The field in which from_json keeps the text of a value that does not match the schema."""
@@ -25,13 +24,13 @@ def json_decoded(
     """Return the columns of `decode`, of JSON objects."""
     fields = _struct(df, column, schema)
     data = F.col(_quoted(column)).cast("binary")
-    is_framed = (F.length(data) >= _HEADER_BYTES) & (F.substring(data, 1, 1) == F.lit(b"\0"))
+    is_framed = (F.length(data) >= HEADER_BYTES) & (F.substring(data, 1, 1) == F.lit(b"\0"))
     text = _text(data, is_framed)
     broken = StructField(_BROKEN, StringType())
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
     parsed = F.col(_PARSED)
     is_null_in_json = F.trim(text) == "null"
-    # Where a struct is expected and an array comes, from_json takes the array's first element.
+    # from_json takes the first element of an array where the schema has a struct.
     is_bad = parsed.isNull() | parsed[_BROKEN].isNotNull() | F.ltrim(text).startswith("[")
     error = F.concat(F.lit("no JSON of the schema: "), F.substring(text, 1, _SHOWN))
     row = F.struct(*[parsed[field.name].alias(field.name) for field in fields])
@@ -49,7 +48,7 @@ def json_decoded(
 
 
 def _text(data: Column, is_framed: Column) -> Column:
-    body = F.substring(data, _HEADER_BYTES + 1, 2**31 - 1)
+    body = F.substring(data, HEADER_BYTES + 1, 2**31 - 1)
     return F.when(is_framed, body).otherwise(data).cast("string")
 
 
@@ -87,7 +86,7 @@ def _sampled(df: DataFrame, column: str) -> StructType:
 
 
 def _parsed(data: bytes) -> Any:
-    body = data[_HEADER_BYTES:] if data[:1] == b"\0" else data
+    body = data[HEADER_BYTES:] if data[:1] == b"\0" else data
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

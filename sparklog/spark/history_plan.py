@@ -20,9 +20,9 @@ from sparklog.metadata.image import TopicImage
 from sparklog.model import TopicDescription, TopicPartition
 from sparklog.spark.location import spark_location
 from sparklog.spark.offsets import Bound, check_order, parse_bounds
-from sparklog.spark.plan import ReadRange, as_of, lost, plan_ranges, refuse_others, with_pins
+from sparklog.spark.plan import ReadRange, as_of, cut, lost, plan_ranges, refuse_others, with_pins
 from sparklog.spark.selection import Selected, selected
-from sparklog.spark.splits import join_ranges, split_ranges
+from sparklog.spark.splits import join_ranges
 from sparklog.storage.files import Files
 from sparklog.table.marks import Mark, Marks
 from sparklog.table.of_topic import (
@@ -129,7 +129,7 @@ def _planned(catalog: Catalog, options: Mapping[str, Any]) -> HistoryPlan | None
         if parts.table:
             spans.setdefault(one.topic_id, {})[one.partition] = parts.table
     plan = HistoryPlan(
-        _tasks(images, with_pins(catalog, _cut(by_log, options)), options),
+        _tasks(images, with_pins(catalog, cut(by_log, options)), options),
         [replace(tables[topic_id], spans=found) for topic_id, found in spans.items()],
     )
     for topic_id in spans:
@@ -137,10 +137,6 @@ def _planned(catalog: Catalog, options: Mapping[str, Any]) -> HistoryPlan | None
         if snapshot.marks(topic_id).erasing != tables[topic_id].marks.erasing:
             return None
     return plan
-
-
-def _cut(ranges: Sequence[ReadRange], options: Mapping[str, Any]) -> list[ReadRange]:
-    return split_ranges(ranges, options["minPartitions"], options["maxRecordsPerPartition"])
 
 
 def _tasks(

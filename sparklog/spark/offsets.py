@@ -103,7 +103,7 @@ def check_order(key: TopicPartition, start: tuple[Bound, int], end: tuple[Bound,
 
 
 def _refuse_backwards(name: str, bounds: Bounds, forbidden: int) -> None:
-    """A batch cannot start at the end or end at the start: it would always be empty."""
+    """Refuse a batch that starts at the end or ends at the start: it would always be empty."""
     given = [bounds.default, *bounds.partitions.values(), *bounds.topics.values()]
     if any(bound.timestamp is None and bound.offset == forbidden for bound in given):
         word = "latest" if forbidden == LATEST else "earliest"

@@ -52,9 +52,12 @@ def plan_read(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]:
     Raises InvalidOptionError, UnknownTopicError, OffsetOutOfRangeError (offsets that retention has
     removed or that do not exist yet, a start after its end, no record at a starting time).
     """
-    return split_ranges(
-        plan_ranges(catalog, options), options["minPartitions"], options["maxRecordsPerPartition"]
-    )
+    return cut(plan_ranges(catalog, options), options)
+
+
+def cut(ranges: Sequence[ReadRange], options: Mapping[str, Any]) -> list[ReadRange]:
+    """Return ranges, cut by minPartitions and maxRecordsPerPartition, without empty ones."""
+    return split_ranges(ranges, options["minPartitions"], options["maxRecordsPerPartition"])
 
 
 def plan_pinned(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]:
@@ -182,11 +185,9 @@ def _start(
     reader: TopicReader, key: TopicPartition, bound: Bound, options: Mapping[str, Any]
 ) -> int:
     isolation = options["isolation.level"]
-    if bound.timestamp is None:
-        return _offset(reader, key, bound, isolation)
-    found = reader.list_offset(key.partition, bound.timestamp, isolation)
-    if found != UNKNOWN_OFFSET:
-        return found.offset
+    found = _bounded(reader, key, bound, isolation)
+    if found is not None:
+        return found
     if options["startingOffsetsByTimestampStrategy"] == "latest":
         return reader.partition(key.partition).end_offset(isolation)
     raise OffsetOutOfRangeError(
@@ -196,15 +197,15 @@ def _start(
 
 
 def _end(reader: TopicReader, key: TopicPartition, bound: Bound, isolation: str) -> int:
-    if bound.timestamp is None:
-        return _offset(reader, key, bound, isolation)
-    found = reader.list_offset(key.partition, bound.timestamp, isolation)
-    if found != UNKNOWN_OFFSET:
-        return found.offset
-    return reader.partition(key.partition).end_offset(isolation)
+    found = _bounded(reader, key, bound, isolation)
+    return reader.partition(key.partition).end_offset(isolation) if found is None else found
 
 
-def _offset(reader: TopicReader, key: TopicPartition, bound: Bound, isolation: str) -> int:
+def _bounded(reader: TopicReader, key: TopicPartition, bound: Bound, isolation: str) -> int | None:
+    """Return the offset of a bound; None for a time if no record is at or after it."""
+    if bound.timestamp is not None:
+        found = reader.list_offset(key.partition, bound.timestamp, isolation)
+        return None if found == UNKNOWN_OFFSET else found.offset
     log = reader.partition(key.partition)
     if bound.offset == EARLIEST:
         return log.log_start_offset

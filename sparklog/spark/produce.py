@@ -42,8 +42,7 @@ def produce(
     and the place of the batch's row 0: its number in a Spark partition (`spark_partition_id`; if
     `clustered`, after the shuffle). An error of the DataFrame itself is Spark's.
     """
-    from sparklog.metadata.catalog import Catalog
-    from sparklog.spark.write_job import WriteJob
+    from sparklog.spark.write_job import WriteJob, writing_catalog
     from sparklog.spark.write_rows import written_segments
 
     require_batch(df)
@@ -53,7 +52,7 @@ def produce(
     )
     given["topic"] = topic if topic is not None else given["topic"]
     columns = input_columns(df.schema, needs_topic=given["topic"] is None)
-    catalog = Catalog(open_files(fspath(log_dir), storage), flush=given["flush"] == "fsync")
+    catalog = writing_catalog(open_files(fspath(log_dir), storage), given)
     job = WriteJob.planned(catalog, given, columns)
     # A write that has landed is answered from its receipt: its rows are not even computed.
     if job.is_committed(catalog):

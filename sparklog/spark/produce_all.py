@@ -48,8 +48,7 @@ def produce_all(
     InvalidGroupIdError, OffsetOutOfRangeError. Then nothing of any topic or group is visible,
     except perhaps after CommitOutcomeUnknownError.
     """
-    from sparklog.metadata.catalog import Catalog
-    from sparklog.spark.write_job import WriteJob
+    from sparklog.spark.write_job import WriteJob, writing_catalog
 
     if not frames:
         raise InvalidOptionError("produce_all takes at least one DataFrame", option="frames")
@@ -57,7 +56,7 @@ def produce_all(
         require_batch(df)
     require_workers(next(iter(frames.values())).sparkSession)
     given, storage = parse_options(_OPTIONS, without_connector_options(options, _OPTIONS))
-    catalog = Catalog(open_files(fspath(log_dir), storage), flush=given["flush"] == "fsync")
+    catalog = writing_catalog(open_files(fspath(log_dir), storage), given)
     jobs: dict[str, WriteJob] = {}
     rows: dict[str, DataFrame] = {}
     for name, df in sorted(frames.items()):
@@ -78,6 +77,8 @@ def _committed(offsets: Mapping[str, OffsetsJson | Offsets]) -> "GroupOffsets":
 
 @dataclass(frozen=True)
 class _JointWrite:
+    """The parts of one commit: rows and their jobs by topic, and the offsets of groups."""
+
     catalog: "Catalog"
     rows: Mapping[str, DataFrame]
     jobs: "Mapping[str, WriteJob]"
@@ -114,7 +115,7 @@ class _JointWrite:
         return has_landed(self.catalog, topics, self.offsets, app_id, version)
 
     def _check_groups(self) -> None:
-        """Refuse offsets that no group can have, before anything is written."""
+        """Refuse offsets that cannot be committed, before anything is written."""
         from sparklog.coordinator.offset_checks import check_offsets
 
         for group_id, some in self.offsets.items():

@@ -127,7 +127,10 @@ def input_columns(schema: StructType, *, needs_topic: bool) -> list[str]:
 
 
 def _refuse_ambiguous(names: list[str]) -> None:
-    """Spark takes `Key` for `key`; the Kafka sink would ignore it, and lose the keys in silence."""
+    """Refuse a column that is there twice, or as `Key`, which Spark takes for `key`.
+
+    The Kafka sink would ignore `Key` and lose the keys. Raises SchemaError.
+    """
     for name in _INPUT:
         same = [given for given in names if given.lower() == name]
         if len(same) > 1:

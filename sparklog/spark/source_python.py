@@ -31,7 +31,7 @@ exec {python} "$@"
 
 @contextmanager
 def sources_python(python: str, directory: str) -> Iterator[None]:
-    """While the block starts a JVM, let it run a script in `directory` for data sources.
+    """Let a JVM that the block starts run a script in `directory` for data sources.
 
     The script runs `python`; it stays after the block. Nothing is done if the user has set the
     variable, or if no file in `directory` may be executed.

@@ -58,7 +58,7 @@ def _place(one: "ReadRange") -> tuple[str, int]:
 
 
 def _share(size: int, total: int, count: int) -> int:
-    """max(round(size / total * count), 1); Java rounds halves up."""
+    """Return max(round(size / total * count), 1); Java rounds halves up."""
     return max(int(size / total * count + 0.5), 1)
 
 

@@ -24,11 +24,10 @@ from sparklog.errors import LogDirError, UnknownTopicError
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicPartition, offsets_json
 from sparklog.spark.limits import Limits, Offsets
-from sparklog.spark.plan import ReadRange, SliceFinder, lost, plan_start, readers_of
+from sparklog.spark.plan import ReadRange, SliceFinder, cut, lost, plan_start, readers_of
 from sparklog.spark.position import Json, Position
 from sparklog.spark.read_task import RangePartition, ReadTask
 from sparklog.spark.selection import missing, selected
-from sparklog.spark.splits import split_ranges
 from sparklog.spark.waiting import Waiting, held_back
 from sparklog.storage.files import Files
 from sparklog.storage.log_dir import open_log_dir
@@ -148,11 +147,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for one in ranges:
             if one.size < 0:
                 self._lost(one.topic, f"ends at {one.end}, before {one.start}", one.partition)
-        pieces = split_ranges(
-            ranges, self._options["minPartitions"], self._options["maxRecordsPerPartition"]
-        )
         finder = SliceFinder(self._catalog, self._isolation, fails=self._fails)
-        return [RangePartition(wanted, finder.slices(wanted)) for wanted in pieces]
+        return [
+            RangePartition(wanted, finder.slices(wanted)) for wanted in cut(ranges, self._options)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of a range in the order of the log."""

@@ -1,4 +1,4 @@
-"""The table of a topic outside of consume(): in Spark's catalog, and as a stream's beginning."""
+"""The table of a topic in Spark's catalog, and as the beginning of a stream."""
 
 import re
 from collections.abc import Callable
@@ -11,6 +11,9 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from sparklog.errors import UsageError
 from sparklog.storage import open_files
+
+_PART: Final = re.compile("`(?:[^`]|``)+`|[^`.]+")
+"""A part of a table's name: in backquotes, or without dots and backquotes."""
 
 
 def create_table(
@@ -47,9 +50,6 @@ def quoted(name: str) -> str:
     if not parts or ".".join(parts) != name:
         raise UsageError(f"{name!r} is no name of a table: allowed are a, a.b, `a`.`b.c`")
     return ".".join(part if part.startswith("`") else f"`{part}`" for part in parts)
-
-
-_PART: Final = re.compile("`(?:[^`]|``)+`|[^`.]+")
 
 
 def stream_history(

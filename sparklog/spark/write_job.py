@@ -142,6 +142,11 @@ class WriteJob:
         return {"txnAppId": self.app_id, "txnVersion": str(self.version)}
 
 
+def writing_catalog(files: Files, given: Mapping[str, Any]) -> Catalog:
+    """Return the catalog of a log dir for a write by typed PRODUCE_OPTIONS."""
+    return Catalog(files, flush=given["flush"] == "fsync")
+
+
 def result_of(landed: Iterable[tuple[str, Landed]]) -> ProduceResult:
     """Return the answers of topics as one."""
     by_topic = dict(landed)
@@ -157,7 +162,10 @@ def result_of(landed: Iterable[tuple[str, Landed]]) -> ProduceResult:
 
 
 def _one_plan(plans: Sequence[WritePlan]) -> WritePlan | None:
-    """The plan under which all tasks wrote; None when none did."""
+    """Return the plan under which all tasks wrote; None if none has written.
+
+    Raises UnexpectedAppendOffsetError if only some of them had offsets of their own.
+    """
     if len({plan.options.keeps_offsets for plan in plans}) > 1:
         raise mixed(plans[0])
     return plans[0] if plans else None

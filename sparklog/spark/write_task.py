@@ -90,7 +90,7 @@ class WriteTask:
                 for topic, rows in by_topic(batch, self.topic, first):
                     plan = self.plan(topic)
                     if topic not in writers:
-                        seed = self.seed_of(task_number())
+                        seed = self.seed + task_number()
                         writers[topic] = TopicWriter(self.files, plan, SystemClock(), seed, shared)
                     with counted_from(_place(first, None if rows is batch else topic)):
                         columns = record_columns(rows, plan.now_ms)
@@ -109,10 +109,6 @@ class WriteTask:
             if isinstance(error, SparklogError):
                 return error
             raise
-
-    def seed_of(self, number: int) -> int:
-        """Return the seed of a task."""
-        return self.seed + number
 
     def _feed_bytes(self) -> int:
         """Return how many bytes to encode at once: every partition shall get some full batches."""

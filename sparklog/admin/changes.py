@@ -1,4 +1,7 @@
-"""Changes of topics: pure functions of a topic's description, or of its image."""
+"""Changes of topics: pure functions of a topic's description, or of its image.
+
+AdminClient and EachTopic make the same changes; the rules of both are here.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -23,10 +26,12 @@ from sparklog.log.names import (
     random_uuid,
     validate_topic_name,
 )
-from sparklog.metadata.image import PartitionLog
+from sparklog.metadata.edit import Done, PartitionState, TopicEdit
+from sparklog.metadata.image import PartitionLog, TopicImage
 from sparklog.model import TopicDescription
 
 LATEST_TIMESTAMP: Final = -1
+"""The log end offset, as a time of ListOffsets and as an offset of DeleteRecords."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,7 @@ class AlterConfigOp:
 
 
 def described(topic: NewTopic, random_bytes: bytes, now_ms: int) -> TopicDescription:
-    """Return the description of a new topic; `random_bytes` are the 16 of its id.
+    """Return the description of a new topic; its id is made of 16 `random_bytes`.
 
     Raises InvalidTopicError, InvalidPartitionsError, InvalidConfigError.
     """
@@ -149,7 +154,7 @@ def _list_edited(key: ConfigKey, current: object, op: AlterConfigOp) -> str:
 
 
 def check_deletable(topic: TopicDescription) -> None:
-    """Raise PolicyViolationError for a topic whose records are not deleted."""
+    """Raise PolicyViolationError for a topic whose cleanup.policy lacks "delete"."""
     if not TopicConfig.parse(topic.configs).is_deleted:
         raise PolicyViolationError(
             f"topic {topic.name!r}: records are deleted only where cleanup.policy has 'delete'"
@@ -157,9 +162,10 @@ def check_deletable(topic: TopicDescription) -> None:
 
 
 def start_offset(log: PartitionLog, wanted: int) -> int:
-    """Return the log start offset after the records before `wanted` are deleted; -1: all of them.
+    """Return the log start offset after the records before offset `wanted` are deleted.
 
-    Raises OffsetOutOfRangeError.
+    -1 means the log end offset. An offset below the present log start changes nothing. Raises
+    OffsetOutOfRangeError.
     """
     offset = log.log_end_offset if wanted == LATEST_TIMESTAMP else wanted
     if not 0 <= offset <= log.log_end_offset:
@@ -168,3 +174,13 @@ def start_offset(log: PartitionLog, wanted: int) -> int:
             f"{log.log_end_offset}, and -1 for the log end offset"
         )
     return max(offset, log.log_start_offset)
+
+
+def with_starts(topic: TopicImage, starts: Mapping[int, int]) -> TopicEdit | Done:
+    """Return the edit that raises log start offsets, by partition, where they rise."""
+    raised = {
+        number: PartitionState(log_start_offset=start)
+        for number, start in starts.items()
+        if start > topic.partition(number).log_start_offset
+    }
+    return TopicEdit(partitions=raised) if raised else Done()

@@ -2,9 +2,9 @@
 
     AdminClient(log_dir).create_topics([NewTopic("flights", 4, config={"retention.ms": "-1"})])
 
-A topic exists from the commit that makes it to the commit that deletes it. From then on every
-commit of a writer is refused, and the name is free. `vacuum` deletes the files later; until then
-the topic can be undeleted.
+A topic exists from the commit that creates it to the commit that deletes it. After that, commits
+of its writers are refused, and the name is free. `vacuum` deletes the files later; until then the
+topic can be undeleted.
 """
 
 import os
@@ -21,6 +21,7 @@ from sparklog.admin.changes import (
     described,
     grown,
     start_offset,
+    with_starts,
 )
 from sparklog.admin.each import EachTopic
 from sparklog.admin.groups import ConsumerGroupDescription, ConsumerGroupListing, GroupAdmin
@@ -35,7 +36,7 @@ from sparklog.errors import LogDirError
 from sparklog.fleet import LocalFleet
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog, Write, check_partition
-from sparklog.metadata.edit import Done, Edit, PartitionState, TopicEdit
+from sparklog.metadata.edit import Done, Edit, TopicEdit
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.topic_plans import describing, live, restorable, with_new, without
@@ -58,7 +59,8 @@ __all__ = ["LATEST_TIMESTAMP", "AdminClient"]
 class AdminClient:
     """Administers one log dir. Reading methods need a log dir; creating a topic makes one.
 
-    Partitions, offsets and counts may be any integers, also numpy's; anything else is a UsageError.
+    Partitions, offsets and counts may be integers of any type, also numpy's; other values raise
+    UsageError.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class AdminClient:
 
     @property
     def each(self) -> EachTopic:
-        """Changes of each topic separately: it makes the allowed ones; the others get errors."""
+        """The same changes, each topic with its own outcome: one refused topic stops no other."""
         return EachTopic(self._catalog, self._clock)
 
     def create_topics(
@@ -87,9 +89,9 @@ class AdminClient:
     ) -> list[TopicDescription]:
         """Create topics, all or none, in one commit; return them in the order given.
 
-        The log dir is made when the directory is missing or empty. Raises InvalidTopicError,
-        InvalidPartitionsError, InvalidConfigError, TopicExistsError, LogDirError (also for a log
-        dir that this client has used and that is gone).
+        The log dir is made if the directory is missing or empty. Raises InvalidTopicError,
+        InvalidPartitionsError, InvalidConfigError, TopicExistsError, LogDirError (also if the log
+        dir existed in an earlier call of this client and is gone).
         """
         image = self._image_or_none()
         now_ms = (image or Image()).not_before(self._clock.now_ms())
@@ -112,7 +114,7 @@ class AdminClient:
             self._create_log_dir()
 
     def _create_log_dir(self) -> None:
-        # In this order, a directory that looks like a log dir has its metadata.
+        # In this order: meta.properties comes last, so a log dir with it has its metadata log.
         MetadataLog.create(self._files, self._clock)
         create_log_dir(self._files, os.urandom(16))
 
@@ -207,11 +209,11 @@ class AdminClient:
         return [live(image, name) for name in totals]
 
     def delete_records(self, before: Mapping[Place, int]) -> dict[TopicPartition, int]:
-        """Raise log start offsets, in one commit; records below are unreadable, segments go later.
+        """Delete the records before offsets: raise the log start offsets, in one commit.
 
-        -1 means the log end offset. Returns each partition's log start offset (low watermark).
-        Raises UnknownTopicError, OffsetOutOfRangeError, PolicyViolationError (cleanup.policy
-        without delete).
+        The jobs remove the segments later. -1 means the log end offset. Returns each partition's
+        log start offset (low watermark). Raises UnknownTopicError, OffsetOutOfRangeError,
+        PolicyViolationError (cleanup.policy without delete).
         """
         offsets: dict[str, dict[int, int]] = {}
         for place, offset in by_place(before).items():
@@ -249,11 +251,12 @@ class AdminClient:
         return erase(self._catalog, topic, keys, LocalFleet(), dry_run=dry_run)
 
     def rebuild_indexes(self, topic: str, partition: int | None = None) -> list[SegmentEntry]:
-        """Give segments of a topic, or of one partition, new indexes if theirs are wrong.
+        """Build the indexes of a topic's segments, or of one partition's, anew if they are wrong.
 
-        Reads every `.log` and verifies its checksums. Returns the segments mended, as the metadata
-        has them now: one commit a partition, durable. Raises UnknownTopicError, MissingFileError,
-        CorruptRecordError naming file, position and offset (what was committed before it stays).
+        Reads every `.log` and verifies its checksums. Returns the new rows of the changed segments.
+        There is one durable commit for each partition; an error leaves earlier commits as they are.
+        Raises UnknownTopicError, MissingFileError, CorruptRecordError naming file, position and
+        offset.
         """
         from sparklog.log_reader.rebuild import rebuild_indexes
 
@@ -270,10 +273,12 @@ class AdminClient:
     def list_offsets(
         self, wanted: Mapping[Place, int], *, isolation_level: str = READ_UNCOMMITTED
     ) -> dict[TopicPartition, TimestampOffset]:
-        """Answer ListOffsets: -1 latest, -2 earliest, -3 largest timestamp, T >= 0 first from T on.
+        """Return the answers of ListOffsets to times (ms) by partition.
 
-        With `isolation_level` "read_committed" the latest is the last stable offset, and records
-        after it are not found. (-1, -1) when no record matches. Raises UnknownTopicError.
+        -1 is the latest offset, -2 the earliest, -3 the record with the largest timestamp; any
+        other time asks for the first record at or after it. The answer is (-1, -1) if there is no
+        such record. With `isolation_level` "read_committed" the latest offset is the last stable
+        offset, and records from there on are not found. Raises UnknownTopicError.
         """
         places = by_place(wanted)
         names = dict.fromkeys(partition.topic for partition in places)
@@ -284,8 +289,6 @@ class AdminClient:
             )
             for partition, timestamp in places.items()
         }
-
-    # ------------------------------------------------------------------------------------- groups
 
     def list_consumer_groups(
         self, *, states: Collection[str] = (), types: Collection[str] = ()
@@ -305,8 +308,8 @@ class AdminClient:
     def describe_consumer_groups(self, group_ids: Iterable[str]) -> list[ConsumerGroupDescription]:
         """Return groups with their members, as of the last rebalance. Raises GroupIdNotFoundError.
 
-        They are read from the log: a member that was killed is listed until its coordinator writes
-        that it has left.
+        They are read from __consumer_offsets. A member that was killed is listed until its
+        coordinator has written that it left.
         """
         return [self._groups.described(one) for one in group_ids]
 
@@ -325,11 +328,11 @@ class AdminClient:
     def consumer_group_lags(
         self, group_ids: Iterable[str] | None = None, *, in_time: bool = True
     ) -> dict[str, list[PartitionLag]]:
-        """Return how far groups are behind, partition by partition; all groups without `group_ids`.
+        """Return the lags of groups by group id, one for each partition; None: all groups.
 
-        All lags are of one moment, with states (`lag_state`). Without `in_time` the call reads only
-        metadata and groups, and returns neither lags in time nor states. Raises
-        GroupIdNotFoundError, CorruptRecordError, MissingFileError.
+        All lags are of one moment. Without `in_time` the call reads only metadata and groups; then
+        `lag_ms` and `state` are None. Raises GroupIdNotFoundError, CorruptRecordError,
+        MissingFileError.
         """
         found = self._lags.of(group_ids, in_time=in_time)
         return {group_id: lags for group_id, (_, lags) in found.items()}
@@ -375,19 +378,15 @@ class AdminClient:
         self._transactions.abort(transactional_id)
 
     def abort_transaction_at(self, partition: tuple[str, int], start_offset: int) -> None:
-        """Abort a transaction that began at this offset of a partition (an import may leave one).
+        """Abort the open transaction that begins at this offset of a partition.
 
-        Raises UnknownTopicError, InvalidTxnStateError when no open one began there.
+        It is for a transaction without a transactional id here, as an import may leave one. Raises
+        UnknownTopicError, InvalidTxnStateError if none is open from there on.
         """
         self._transactions.abort_at(place_of(partition), whole(start_offset, "start offset"))
 
 
 def _trimmed(topic: TopicImage, before: Mapping[int, int]) -> TopicEdit | Done:
-    """Return the edit that raises log start offsets, as far as they rise."""
-    starts = {}
-    for partition, wanted in before.items():
-        log = topic.partition(partition)
-        offset = start_offset(log, wanted)
-        if offset > log.log_start_offset:
-            starts[partition] = PartitionState(log_start_offset=offset)
-    return TopicEdit(partitions=starts) if starts else Done()
+    """Return the edit that deletes the records before these offsets, by partition."""
+    starts = {number: start_offset(topic.partition(number), one) for number, one in before.items()}
+    return with_starts(topic, starts)

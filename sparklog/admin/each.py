@@ -1,8 +1,8 @@
 """EachTopic: changes of several topics, each with its own outcome, as in Kafka's requests.
 
-One commit makes all allowed changes; each of the others has its error. An outcome is the topic
-after the change, or a UsageError. Errors of the log dir itself (StorageError, CommitConflictError
-…) are raised: then nothing was done, or, after a CommitOutcomeUnknownError, all or nothing.
+One commit makes all allowed changes. The outcome of a topic is its description after the change, or
+a UsageError. Errors that concern no single topic (StorageError, CommitConflictError, …) are raised:
+then no topic was changed, or, after a CommitOutcomeUnknownError, all of them or none.
 """
 
 import os
@@ -19,11 +19,12 @@ from sparklog.admin.changes import (
     described,
     grown,
     start_offset,
+    with_starts,
 )
 from sparklog.clock import Clock
 from sparklog.errors import UnknownTopicError, UsageError
 from sparklog.metadata.catalog import Catalog, Write, check_partition
-from sparklog.metadata.edit import Done, Edit, PartitionState, TopicEdit
+from sparklog.metadata.edit import Done, Edit, TopicEdit
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.topic_plans import NewNames, described_edit, live, live_of_id
 from sparklog.model import TopicDescription, TopicPartition
@@ -90,9 +91,9 @@ class EachTopic:
     def replace_configs(
         self, configs: Mapping[str, Mapping[str, str]], *, validate_only: bool = False
     ) -> list[Outcome]:
-        """Give topics these configs and no others; return an outcome for each, in the order given.
+        """Set configs of topics, and reset their other ones; return an outcome for each, in order.
 
-        This is AlterConfigs, which Kafka has for old clients.
+        This is Kafka's AlterConfigs, for old clients.
         """
 
         def replaced(image: Image) -> Change[str]:
@@ -130,7 +131,7 @@ class EachTopic:
     def delete_records(
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | UsageError]:
-        """Raise log start offsets; -1 means the log end offset.
+        """Delete the records before offsets; -1 means the log end offset.
 
         Returns each partition's log start offset (low watermark), or its error.
         """
@@ -171,19 +172,15 @@ def _trimmed(
     offsets: Mapping[int, int],
     outcomes: dict[TopicPartition, int | UsageError],
 ) -> TopicEdit | Done:
-    """Return the edit that raises log start offsets, where they rise; note the outcomes."""
-    starts: dict[int, PartitionState] = {}
+    """Return the edit that deletes the records before these offsets; note the outcomes."""
+    starts: dict[int, int] = {}
     for number, wanted in offsets.items():
         partition = TopicPartition(topic.description.name, number)
         try:
-            start = _start(topic, number, wanted)
+            outcomes[partition] = starts[number] = _start(topic, number, wanted)
         except UsageError as error:
             outcomes[partition] = error
-            continue
-        outcomes[partition] = start
-        if start > topic.partition(number).log_start_offset:
-            starts[number] = PartitionState(log_start_offset=start)
-    return TopicEdit(partitions=starts) if starts else Done()
+    return with_starts(topic, starts)
 
 
 def _start(topic: TopicImage, number: int, wanted: int) -> int:

@@ -1,12 +1,13 @@
 """Erase: removes the records of some keys from the log of a topic, and from its table.
 
-    begin    the table says that an erasure is under way: nobody reads it beside the log meanwhile
+    begin    a mark of the table says that an erasure is under way: until it ends, no read combines
+             table and log
     search   every live segment below the present ends of the partitions
     log      one commit: each segment with a hit is replaced by a copy without the records; if a
              shared segment has a hit, its other slices move to files of their own
-    again    until a search finds nothing: a merge or a compaction may have been faster
-    table    the same, after the log: so no build can copy erased records (`erase_table`)
-    end      the table says that the erasure is over
+    again    until a search finds nothing: a merge or a compaction may have copied a record first
+    table    the same, after the log, so that no build can copy erased records (`erase_table`)
+    end      a mark of the table says that the erasure is over
 
 A reader that has begun reads the old files, which stay until vacuum; a later reader finds gaps.
 Records that are produced meanwhile, at or above those ends, are not searched. If `erase` is killed,
@@ -58,11 +59,11 @@ OUTSIDE: Final = (
 class EraseReport:
     """The result of an erase, or of its dry run.
 
-    `partitions` are the numbers of records by partition. `searched` segments were read; `spared`
-    segments were not, because their key index has none of the keys. `moved` counts slices, of any
-    topic, that were moved out of a shared segment with such records. From `files_gone_ms` on (at
-    most 2^63-1) vacuum can delete the last file with a record. `outside` lists the places that no
-    erase reaches.
+    `partitions` has the number of erased records by partition, `segments` counts the segments that
+    had them. `searched` counts the segments that were read, `spared` those that were not, because
+    their key index has none of the keys. `moved` counts the slices, of any topic, that were moved
+    out of a shared segment with such records. From `files_gone_ms` on (at most 2^63-1) vacuum can
+    delete the last file with a record. `outside` names the places that an erase does not reach.
     """
 
     topic: str
@@ -172,13 +173,15 @@ class _Erasure:
             if dry_run or not hits:
                 return
             self._count(self._replaced(hits))
-        raise CommitConflictError(f"topic {self.topic.name!r}: others were faster too often")
+        raise CommitConflictError(
+            f"topic {self.topic.name!r}: other jobs copied the records again, {ROUNDS_MAX} times"
+        )
 
     def _let_grow(self, image: Image) -> None:
         """Wait until none of the shared segments in use grows.
 
         Otherwise each new slice would have to be moved, and a batch that is just being written
-        would look like damage, which may hide a record.
+        would look damaged: such bytes may hide a record.
         """
         paths = [path for path, one in image.shared.items() if one.slice_count]
         if paths and self.catalog.files.is_local:
@@ -216,9 +219,9 @@ class _Erasure:
         return [_Hit(self.topic, entry, found) for entry, found in pairs if len(found.deltas)]
 
     def _neighbours(self, image: Image, hits: Sequence[_Hit]) -> list[_Hit]:
-        """Return the other slices of shared segments that hold a record to erase.
+        """Return the other slices of shared segments that have a record to erase.
 
-        It may lie in a slice, or in bytes that were a slice before a merge.
+        The record may lie in a slice, or in bytes that were a slice before a merge.
         """
         slices = _slices(image)
         hit = {one.entry.log_path for one in hits}
@@ -249,7 +252,7 @@ class _Erasure:
         return 0 if found is None else found.bytes
 
     def _replaced(self, hits: Sequence[_Hit]) -> list[_Hit]:
-        """Write segments anew and commit those that are live still; return these."""
+        """Write segments anew, and commit those that are still live; return these."""
         works = [self._removal(hit) for hit in hits]
         rows = sound(self.fleet.map(without, works, f"erase {self.topic.name}"))
         pairs: dict[str, list[tuple[_Hit, SegmentEntry]]] = {}
@@ -257,10 +260,7 @@ class _Erasure:
             pairs.setdefault(hit.topic.topic_id, []).append((hit, row))
         landed: dict[str, list[_Hit]] = {}
         writes = [
-            Write(
-                topic=some[0][0].topic,
-                plan=partial(_planned, pairs=some, landed=landed),
-            )
+            Write(topic=some[0][0].topic, plan=partial(_planned, pairs=some, landed=landed))
             for some in pairs.values()
         ]
         erased = sum(len(hit.found.deltas) for hit in hits)
@@ -320,13 +320,13 @@ class _Erasure:
         )
 
     def _kept_by_deleted(self) -> list[TopicDescription]:
-        """Return the deleted topics that share segments: these stay until vacuum erases them."""
+        """Return the deleted topics with slices of shared segments, which stay until vacuum."""
         deleted = self.catalog.image().deleted
         image = self.catalog.image(*deleted)
         return [one for one in deleted if shared_slices(image.topics[one.topic_id])]
 
     def _strange(self, kept: Sequence[TopicDescription]) -> Iterator[str]:
-        """Yield, as text, the files of the log dir that no erase reaches."""
+        """Yield, as text, the files of the log dir that this erase has not reached."""
         if kept:
             names = ", ".join(sorted({one.name for one in kept}))
             yield f"shared segments of deleted topics ({names}): erase again if one is undeleted"
@@ -337,10 +337,10 @@ class _Erasure:
             yield f"{others} files in {table_directory(self.topic)} that no commit of it names"
 
     def _delays(self) -> list[TopicConfig]:
-        """Return the configs whose delays decide when the last file goes.
+        """Return the configs whose longest delay is that of the last file.
 
-        They are those of all topics if a shared segment held a record, or if an unused one, which
-        is not searched, may hold one.
+        They are the configs of all topics if a shared segment had a record, or if there are unused
+        ones: these are not searched, and may have one.
         """
         image = self.catalog.image()
         if self.has_shared or any(not one.slice_count for one in image.shared.values()):

@@ -4,8 +4,8 @@
              every record is compared, also those of open and aborted transactions
     without  windows, verified -> the records that stay -> one segment of the same offsets
 
-Offsets and times stay. A batch that loses all records stays as a header, as compaction leaves a
-producer's last batch. So every offset that was in a batch is still in one.
+Offsets and times stay. If no record of a batch is left, its header stays, as compaction keeps the
+header of a producer's last batch. So every offset that was in a batch is still in one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -73,10 +73,7 @@ class Found(NamedTuple):
 
 
 def search(work: Search) -> Found:
-    """Return the records of a segment that have one of the keys.
-
-    Raises what `read_slices` raises.
-    """
+    """Return the records of a segment that have one of the keys. Raises as `read_slices`."""
     directory, entry = topic_directory(work.topic), work.entry
     if entry.key_index_path is not None and not _may_hold(work):
         return Found(NOTHING, is_read=False)
@@ -95,7 +92,7 @@ def has_key(column: Any, keys: Keys) -> NDArray[np.bool_]:
 
 
 def _may_hold(work: Search) -> bool:
-    """Whether the key index has a hash of the keys; True also where it cannot be read."""
+    """Whether the key index has the hash of a key; True also if it cannot be read."""
     path = f"{topic_directory(work.topic)}/{work.entry.key_index_path}"
     hashes = np.empty(len(work.keys), np.int64)
     _, ends, data = pa.array(work.keys, pa.binary()).buffers()
@@ -126,7 +123,7 @@ class DeadBytes:
 
 
 def search_dead(work: DeadBytes) -> bool:
-    """Whether a record there has one of the keys; True also if the bytes cannot be read."""
+    """Whether a record in these bytes has one of the keys; True also if they cannot be read."""
     for start, length in work.stretches:
         data = byte_view(work.files.view(work.path, length, start))
         scan = scan_batches(data)
@@ -154,11 +151,11 @@ class Removal:
 
 
 def without(work: Removal) -> SegmentEntry:
-    """Write the segment anew, durable, and return its row.
+    """Write the segment anew, durably, and return its row.
 
-    It is a file of its own, also where the segment was a slice of a shared one. Raises
-    CorruptRecordError naming file, position and offset, CorruptIndexError for its key index, and
-    the errors of storage.
+    The new segment has a file of its own, even if the old one was a slice of a shared segment.
+    Raises CorruptRecordError naming file, position and offset, CorruptIndexError for its key index,
+    and the errors of storage.
     """
     entry, now_ms = work.entry, work.clock.now_ms()
     builder = SegmentBuilder(entry.base_offset, entry.partition, work.policy)

@@ -92,7 +92,7 @@ def _others(batches: Iterator[pa.RecordBatch], keys: Keys) -> Iterator[pa.Record
 
 
 def begin(catalog: Catalog, topic: TopicDescription) -> int | None:
-    """Say in the table that an erasure is under way; return its number, None without a table.
+    """Mark in the table that an erasure is under way; return its number, None without a table.
 
     Raises UsageError for a table that another writer has changed.
     """
@@ -103,7 +103,7 @@ def begin(catalog: Catalog, topic: TopicDescription) -> int | None:
 
 
 def end(catalog: Catalog, topic: TopicDescription, number: int | None) -> None:
-    """Say that the erasure of this number is over, unless another has begun since."""
+    """Mark that the erasure of this number is over, unless another one has begun since."""
     if number is not None:
         change = Change(operation=ERASE_ENDED, erasing=number)
         commit(catalog.files, topic, catalog.clock, change)
@@ -150,11 +150,13 @@ def erase_table(
         is_counted = True
         clean.update(one.path for one in change.written)
         done = TableErased(done.rows + found.rows, done.files + found.files)
-    raise CommitConflictError(f"the table of topic {topic.name!r}: others were faster too often")
+    raise CommitConflictError(
+        f"the table of topic {topic.name!r}: other commits were first, {ROUNDS_MAX} times"
+    )
 
 
 def strangers(catalog: Catalog, topic: TopicDescription) -> int:
-    """Return how many files of other writers are left to their own VACUUM: no commit names them."""
+    """Return the number of files that no commit names, and that only another writer may delete."""
     directory = table_directory(topic)
     paths = [
         one.path.removeprefix(f"{directory}/")

@@ -1,4 +1,4 @@
-"""Consumer groups as an administrator sees and changes them, without a gateway."""
+"""Consumer groups for an administrator, without a gateway: read from the log and changed there."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
@@ -109,9 +109,9 @@ class GroupAdmin:
     def read(
         self, group_ids: Iterable[str] | None
     ) -> dict[str, tuple[ConsumerGroupDescription, Mapping[TopicPartition, CommittedOffset]]]:
-        """Return groups and their committed offsets, of one moment; all groups for None.
+        """Return groups and their committed offsets, by group id, of one moment; None: all groups.
 
-        Raises GroupIdNotFoundError.
+        Raises GroupIdNotFoundError for a named group.
         """
         names = [one.group_id for one in self._log.groups()] if group_ids is None else [*group_ids]
         described = self._log.ask_all((one, DescribeRequest(one)) for one in names)
@@ -123,7 +123,7 @@ class GroupAdmin:
         return found
 
     def _committed(self, answer: OffsetsAnswer) -> Mapping[TopicPartition, CommittedOffset]:
-        """Return the offsets of an answer, without those that are stale."""
+        """Return the offsets of an answer, without those of an earlier topic of the same name."""
         offsets = answer.offsets
         if offsets and (younger := younger_topics(self._catalog.image(), offsets)):
             offsets = without_stale(self._catalog.image(*younger), younger, offsets)
@@ -174,9 +174,9 @@ class GroupAdmin:
         return dict(sorted(found.items()))
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit offsets in the name of a group without members, all or none.
+        """Commit offsets of a group without members, all or none.
 
-        Raises as `check_offsets`, GroupNotEmptyError, CommitConflictError.
+        Raises as `check_offsets`, and GroupNotEmptyError, CommitConflictError.
         """
         check_offsets(self._catalog, group_id, offsets)
         if offsets:
@@ -199,9 +199,9 @@ class GroupAdmin:
     def _delete(
         self, request: Request, group_id: str, places: Collection[TopicPartition] | None = None
     ) -> None:
-        """Delete offsets from the log and from open transactions: all offsets for None.
+        """Delete offsets of a group from the log and from open transactions; None: all its offsets.
 
-        A group exists as soon as a transaction holds offsets for it.
+        A group exists as soon as a transaction has offsets for it.
         """
         held = self._catalog.image().transactional_ids.pending(group_id)
         if not held:

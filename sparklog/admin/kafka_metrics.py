@@ -21,9 +21,8 @@ from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import TopicImage
 from sparklog.model import TopicDescription
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 STORAGE: Final = {0: "storage"}
-"""The broker where there is no gateway, and its address."""
+"""The only broker if there is no gateway: its id and its address."""
 
 STATES: Final = {state: number for number, state in enumerate(LagState, 1)}
 """The numbers of Burrow's own metrics (protocol.StatusConstant)."""
@@ -43,7 +42,7 @@ def _storage(_: TopicDescription) -> int:
 
 
 class KafkaMetrics:
-    """Text of the families. For any number of threads; each call reads the newest image."""
+    """The metrics of topics and groups. For any number of threads; reads the newest image."""
 
     def __init__(self, catalog: Catalog, lags: Lags | None = None) -> None:
         self._catalog = catalog
@@ -57,11 +56,11 @@ class KafkaMetrics:
         brokers: Mapping[int, str] = STORAGE,
         leader_of: Callable[[TopicDescription], int] = _storage,
     ) -> bytes:
-        """Return the families in Prometheus' text format.
+        """Return the metrics in Prometheus' text format.
 
-        They have the topics and groups that `sees_topic` and `sees_group` allow. `brokers` are
-        addresses by id, `leader_of` gives the id of the broker that leads a topic. Raises
-        CorruptRecordError, MissingFileError.
+        They are of the topics and groups for which `sees_topic` and `sees_group` return True.
+        `brokers` are addresses by id, `leader_of` returns the id of the broker that leads a topic.
+        Raises CorruptRecordError, MissingFileError.
         """
         topics = self._topics(sees_topic)
         lags = self._lags.of(None, in_time=True)
@@ -84,13 +83,13 @@ class KafkaMetrics:
 
 
 class _Families(Collector):
-    """Families that have been collected already."""
+    """Makes a collector of metrics that are collected already: `generate_latest` takes one."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families
 
     def collect(self) -> Iterable[Metric]:
-        """Yield them."""
+        """Return the metrics."""
         return self._families
 
 
@@ -172,7 +171,7 @@ def _of_groups(groups: Found) -> Iterator[Metric]:
 
 
 def _of_states() -> tuple[GaugeMetricFamily, GaugeMetricFamily]:
-    """Return the families of states: of partitions and of groups."""
+    """Return the metric of the states of partitions, and that of groups."""
     numbers = ", ".join(f"{number} {one}" for one, number in STATES.items())
     return (
         GaugeMetricFamily(
@@ -189,6 +188,6 @@ def _number(state: LagState | None) -> int | None:
 
 
 def _add(family: GaugeMetricFamily, labels: list[str], value: float | None) -> None:
-    """Add a value that is known."""
+    """Add a value to a family, unless it is unknown (None)."""
     if value is not None:
         family.add_metric(labels, value)

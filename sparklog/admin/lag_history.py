@@ -43,9 +43,10 @@ class LagHistory:
         self._ends = ends
 
     def of(self, group_id: str, sees_topic: Callable[[str], bool]) -> list[LagPoint]:
-        """Return the lag of a group in all partitions of existing topics that may be seen.
+        """Return the lag of a group in the existing topics that `sees_topic` allows.
 
-        Oldest first, one a minute, up to now. Raises CorruptRecordError, MissingFileError.
+        The points are a minute apart, the oldest first, the last one now. Raises
+        CorruptRecordError, MissingFileError.
         """
         now_ms = self._catalog.clock.now_ms()
         times = range(now_ms - HOUR_MS, now_ms + 1, HOUR_MS // POINTS)
@@ -67,7 +68,7 @@ class LagHistory:
         return [LagPoint(time, total(one)) for time, *one in zip(times, *lines, strict=True)]
 
     def _commits(self, group_id: str, since_ms: int) -> dict[TopicPartition, list[Commit]]:
-        """Return the commits of the last hour, and those that still hold."""
+        """Return the commits of the last hour, and the present committed offsets."""
         found = self._groups.commits_since(group_id, since_ms)
         held = self._groups.offsets(group_id)
         every = sorted(

@@ -27,9 +27,9 @@ class LagStates:
     def of(
         self, group_id: str, place: TopicPartition, image: Image, lag: int, now_ms: int
     ) -> LagState | None:
-        """Return the state of a partition of a topic that the image has opened.
+        """Return the state of a partition; None if there is a lag and too few commits are known.
 
-        Call `ends.follow` before. None if there is a lag and too few commits are known.
+        The image has opened the partition's topic. Call `ends.follow` before.
         """
         if not lag:
             return LagState.OK

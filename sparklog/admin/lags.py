@@ -45,10 +45,10 @@ class Lags:
     def of(
         self, group_ids: Iterable[str] | None, *, in_time: bool
     ) -> dict[str, tuple[ConsumerGroupDescription, list[PartitionLag]]]:
-        """Return groups and their partitions, in order; all groups for None.
+        """Return groups by id, each with its partitions, sorted; None: all groups.
 
-        `in_time` reads a batch of each partition that is behind, and the history of the ends of the
-        logs. Raises GroupIdNotFoundError.
+        With `in_time` it also reads a batch of each partition with a lag, and the log ends of the
+        last hour. Raises GroupIdNotFoundError.
         """
         with seldom_collected():
             return self._of(group_ids, in_time=in_time)
@@ -100,7 +100,7 @@ class _Ends:
     """The logs of topics at one moment."""
 
     def __init__(self, catalog: Catalog, topics: Iterable[str], states: LagStates | None) -> None:
-        """With `states` lags in time and states are known, too."""
+        """Without `states`, lags in time and states are None."""
         self._now_ms = catalog.clock.now_ms()
         self._states = states
         self._kept: KeptSegments | None = None
@@ -123,7 +123,7 @@ class _Ends:
             self._readers[topic.name] = reader
 
     def of(self, place: TopicPartition) -> tuple[int | None, int | None]:
-        """Return where a log begins and ends; None where there is none."""
+        """Return log start and log end offset; (None, None) for a partition that does not exist."""
         if place not in self._ends:
             self._ends[place] = self._look(place)
         return self._ends[place]
@@ -136,7 +136,7 @@ class _Ends:
         return log.log_start_offset, log.log_end_offset
 
     def lag_ms(self, place: TopicPartition, offset: int, lag: int) -> int | None:
-        """Return the lag in time at an offset; None when it was not asked for."""
+        """Return the lag in time (ms) at an offset; None if it is unknown, or without `states`."""
         if self._states is None:
             return None
         if lag and (place, offset) not in self._times:
@@ -144,13 +144,13 @@ class _Ends:
         return lag_ms_of(lag, self._times.get((place, offset)), self._now_ms)
 
     def state(self, group_id: str, place: TopicPartition, lag: int) -> LagState | None:
-        """Return the state of a partition that is there; None when it was not asked for."""
+        """Return the state of a partition; None if it is unknown, or without `states`."""
         if self._states is None:
             return None
         return self._states.of(group_id, place, self._image, lag, self._now_ms)
 
     def _timestamp(self, place: TopicPartition, offset: int) -> int | None:
-        """Return the time of the first record at or after an offset; None when none is left."""
+        """Return the timestamp (ms) of the first record at or after an offset; None without one."""
         from sparklog.log_reader.find import find_offset
 
         reader = self._readers[place.topic]

@@ -18,9 +18,9 @@ from sparklog.metadata.history import HistoryRecord, history
 
 KEPT_MS: Final = 3_600_000
 COMMITS_MAX: Final = 50_000
-"""So many commits are read back at most: it takes two seconds."""
+"""The most commits that are read back, which takes two seconds."""
 STEP_MS: Final = 1_000
-"""Appends of one second are one step."""
+"""The appends of one second make one step."""
 
 Place = tuple[str, int]
 """The id of a topic, and a partition."""
@@ -46,7 +46,7 @@ class _Steps:
         self.after.append(after)
 
     def forget(self, before_ms: int) -> None:
-        """Forget the steps before a time, but for the last of them."""
+        """Forget the steps before a time, except for the last of them."""
         gone = bisect_right(self.times, before_ms) - 1
         if gone > 0:
             del self.times[:gone], self.before[:gone], self.after[:gone]
@@ -111,9 +111,9 @@ class LogEnds:
                     steps.add(time_ms, start, end)
 
     def at(self, place: Place, time_ms: int, end_offset: int) -> int | None:
-        """Return where a log ended at a time; None if that is not known any more.
+        """Return the log end offset of a partition at a time (ms); None if it is no longer known.
 
-        `end_offset` is where it ends as of the last `follow`.
+        `end_offset` is its log end offset as of the last `follow`.
         """
         with self._lock:
             if time_ms < self._since_ms:

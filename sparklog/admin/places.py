@@ -1,6 +1,7 @@
-"""Partitions and numbers as callers give them: plain tuples, and any integers, also numpy's.
+"""Turns the arguments of AdminClient into partitions and ints.
 
-The log has Python's own integers only: no others can be written as JSON.
+A caller may give plain tuples, and integers of any type, also numpy's. The log needs Python's own
+ints: JSON has no others.
 """
 
 from collections.abc import Mapping
@@ -15,10 +16,7 @@ Place = TypeVar("Place", bound=tuple[str, int])
 
 
 def whole(given: object, what: str) -> int:
-    """Return an integer as Python's own; in the error `what` tells where it was given.
-
-    Raises UsageError for anything else.
-    """
+    """Return an integer as an int. Raises UsageError for anything else; it begins with `what`."""
     if (number := whole_number(given)) is None:
         raise UsageError(f"{what}: {given!r} is no integer")
     return number

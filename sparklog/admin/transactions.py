@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class TransactionDescription(NamedTuple):
     """A transactional id; `state` is Kafka's: Empty, Ongoing, CompleteCommit, CompleteAbort.
 
-    `started_ms` is None unless a transaction is open; partitions and groups are those of the open
-    one.
+    `started_ms`, `partitions` and `groups` are those of the open transaction: None and empty if
+    none is open.
     """
 
     transactional_id: str
@@ -45,7 +45,7 @@ class TransactionAdmin:
         return Transactions(self._catalog)
 
     def list(self, states: Collection[str]) -> list[TransactionDescription]:
-        """Return the ids in some states, in any without `states`, by name."""
+        """Return the ids in one of these states, by name; in any state if `states` is empty."""
         image = self._catalog.image()
         found = (_described(image, one) for one in self._transactions.list())
         return [one for one in found if not states or one.state in states]
@@ -64,9 +64,9 @@ class TransactionAdmin:
             )
 
     def abort_at(self, place: TopicPartition, start_offset: int) -> None:
-        """Abort the transaction that is open in a partition since an offset.
+        """Abort the open transaction that begins at an offset of a partition.
 
-        Raises UnknownTopicError, InvalidTxnStateError when no open one began there.
+        Raises UnknownTopicError, InvalidTxnStateError if none is open from there on.
         """
         topic = self._catalog.topic(place.topic)
         log = self._catalog.partition(topic, place.partition)

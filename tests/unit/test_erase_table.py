@@ -123,7 +123,7 @@ class TestTable:
         end(found, topic, second)
         assert not is_being_erased(log_dir)
 
-    def test_when_others_are_faster_again_and_again(
+    def test_when_other_commits_are_first_again_and_again(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("sparklog.admin.erase_table.ROUNDS_MAX", 1)

@@ -8,13 +8,13 @@ class Clock(Protocol):
     """Tells the time to code with I/O. Core code has no clock: it gets `now_ms` as a number."""
 
     def now_ms(self) -> int:
-        """Wall clock, milliseconds since the epoch."""
+        """Return the time of the wall clock, in ms since the epoch."""
         ...
 
     def boot_ms(self) -> int:
-        """Milliseconds since the machine started, sleep included: for deadlines and ages.
+        """Return the ms since the machine started, sleep included: for deadlines and ages.
 
-        This clock cannot be set, so it never jumps.
+        Nobody can set this clock, so it never jumps.
         """
         ...
 

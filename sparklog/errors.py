@@ -1,4 +1,4 @@
-"""The one error tree of sparklog; each class says what it stands for.
+"""The error tree of sparklog. The docstring of a class names the problem.
 
     SparklogError
     ├── UsageError
@@ -82,7 +82,7 @@ class SparklogError(Exception):
 
 
 class SparklogWarning(UserWarning):
-    """The call did something else than it was asked to; no data is lost."""
+    """The call did not do exactly what was asked; no data is lost."""
 
 
 class UsageError(SparklogError):
@@ -166,13 +166,13 @@ class OffsetOutOfRangeError(UsageError):
 
 
 class VersionOutOfRangeError(UsageError):
-    """A version of the metadata log that is not there yet, or that its history forgot."""
+    """A version of the metadata log that does not exist yet, or that its history has dropped."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 class UnexpectedAppendOffsetError(UsageError):
-    """Records with offsets of their own, which do not continue the log."""
+    """Records that bring offsets, and these do not continue the log."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 
@@ -200,7 +200,7 @@ class InvalidRequestError(UsageError):
 
 
 class InvalidFrameError(InvalidRequestError):
-    """A size that no frame has (InvalidReceiveException)."""
+    """A frame with a negative size, or a size above the limit (InvalidReceiveException)."""
 
 
 class SaslAuthenticationError(UsageError):
@@ -257,9 +257,9 @@ class CorruptRecordError(CorruptionError):
         return f"{place}: {self.args[0]}" if place else str(self.args[0])
 
     def in_file(self, file: str, origin: int = 0, shift: int = 0) -> "CorruptRecordError":
-        """Return the same error, placed in `file`.
+        """Return the same error, in `file`: its position plus `origin`, its offset plus `shift`.
 
-        `origin` is the position of its buffer in the file; `shift` turns its offset into the log's.
+        The buffer that was read begins at `origin` in the file; `shift` leads to log offsets.
         """
         position = None if self.position is None else self.position + origin
         offset = None if self.offset is None else self.offset + shift
@@ -285,7 +285,7 @@ class UnknownRecordTypeError(CorruptRecordError):
 
 
 class PassedOverError(CorruptionError):
-    """A file that `dump-log` cannot dump: it prints a line and goes on with the next file."""
+    """A file that `dump-log` skips: it prints a line and goes on with the next file."""
 
 
 class StorageError(SparklogError):
@@ -320,14 +320,14 @@ class CommitError(SparklogError):
 
 
 class ThrottlingQuotaExceededError(CommitError):
-    """Too many bytes wait for their commit already; these records were not taken."""
+    """Too many bytes wait for their commit already; the records were refused."""
 
     code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
     retriable = True
 
 
 class CommitConflictError(CommitError):
-    """Other commits kept landing first until the time was up; nothing was changed."""
+    """Other commits landed first until the timeout; nothing was changed."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
     retriable = True
@@ -350,13 +350,13 @@ class ForgottenTopicError(TopicClosedError, MissingFileError):
 
 
 class LateWriterError(CommitError):
-    """Files older than the vacuum horizon: they may be gone, so write again."""
+    """A commit of files older than the vacuum horizon: they may be deleted, so write again."""
 
     retriable = True
 
 
 class FencedLeaderEpochError(CommitError):
-    """The partition's leader epoch rose since the plan was made: plan again."""
+    """The partition's leader epoch has risen since the commit was planned: plan it again."""
 
     code = ErrorCode.FENCED_LEADER_EPOCH
     retriable = True
@@ -381,20 +381,20 @@ class ProducerFencedError(CommitError):
 
 
 class DuplicateBrokerRegistrationError(CommitError):
-    """Another incarnation of a gateway has the node id."""
+    """Another incarnation of a gateway is registered with this node id."""
 
     code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
 class NotCoordinatorError(CommitError):
-    """Another gateway is the group's coordinator: find the coordinator again (retriable)."""
+    """Another gateway is the group's coordinator: find the coordinator again."""
 
     code = ErrorCode.NOT_COORDINATOR
     retriable = True
 
 
 class CoordinatorNotAvailableError(CommitError):
-    """The group has to be read from the log again (retriable)."""
+    """The group has to be read from the log again."""
 
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
     retriable = True

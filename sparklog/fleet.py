@@ -1,8 +1,8 @@
 """A fleet runs one function, the task, for each of many works: in this process, or on Spark.
 
-A work is the task's argument, such as one partition to verify. The task must be picklable if works
-may go to another process. If a task raises a SparklogError, that error is the answer to its work,
-so a damaged segment stops only its own partition. Any other error is raised.
+A work is the task's argument, such as one partition to verify. Both must be picklable, because
+Spark runs them in other processes. If a task raises a SparklogError, this error is the answer to
+its work: a damaged segment stops only its own partition. Any other error is raised.
 
 `LocalFleet` works in this process, `sparklog.spark.jobs.fleet.SparkFleet` on Spark's executors.
 """
@@ -17,6 +17,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from sparklog.errors import SparklogError
+from sparklog.garbage import without_frames
 
 Work = TypeVar("Work")
 Answer = TypeVar("Answer")
@@ -27,7 +28,7 @@ Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 Mapper = Callable[[Work], Iterable[tuple[int, Value]]]
-"""Takes a work; returns (number of the reducer that gets the value, value)."""
+"""Takes a work; returns pairs (number of the reducer that gets the value, value)."""
 Reducer = Callable[[int, Iterator[Value]], Answer]
 """Takes the number of a reducer and all values sent to it, in no order; returns its answer."""
 Advance = Callable[[int], None]
@@ -39,8 +40,8 @@ number of works done since its last call."""
 class Answers(Protocol[Kept_co]):
     """The answers of a shuffle's reducers, kept in the reducers' processes until `close`.
 
-    They may be too large for this process. It gets only the results of `view`; `join` sends the
-    answers on without it.
+    They may be too large for this process. So it gets only the results of `view`, and `join` sends
+    the answers directly to other tasks.
     """
 
     def view(self, look: Callable[[Kept_co], Seen]) -> list[Seen | SparklogError]:
@@ -54,15 +55,15 @@ class Answers(Protocol[Kept_co]):
         send: Callable[[Kept_co], Iterable[tuple[int, Piece]]],
         what: str,
     ) -> list[Answer | SparklogError]:
-        """Return the task's answer to each work and its pieces, in the order of the works.
+        """Return the task's answer to each work with its pieces, in the order of the works.
 
-        `send` cuts an answer into pieces, each with the number of the work that gets it; a work's
-        pieces come in no order.
+        `send` cuts an answer into pieces, each with the number of the work that gets it. A work's
+        pieces come in no order. `what` is the title of a progress bar.
         """
         ...
 
     def close(self) -> None:
-        """Free the answers."""
+        """Give the memory or the disk space of the answers back."""
         ...
 
 
@@ -97,14 +98,12 @@ class Fleet(Protocol):
 def answered(task: Callable[[Work], Answer], work: Work) -> Answer | SparklogError:
     """Return the task's answer, or the SparklogError that it raises.
 
-    The error has neither traceback nor cause: their frames would keep the bytes that were read and
-    decompressed.
+    The error has no frames: these would keep the bytes that were read and decompressed.
     """
     try:
         return task(work)
     except SparklogError as error:
-        error.__cause__ = error.__context__ = None
-        return error.with_traceback(None)
+        return without_frames(error)
 
 
 @contextmanager

@@ -14,13 +14,13 @@ SERVICE_COLLECTS_EVERY: Final = 5_000
 leave little garbage. With Python's default of 700, the collector took a third of the time of an
 offset commit."""
 ALL_EVERY_S: Final = 600
-"""How often a service has all objects looked at, also those that a collection has exempted."""
+"""How often a service collects among all objects, also those that a collection has exempted."""
 
 Error = TypeVar("Error", bound=BaseException)
 
 
 class _Calls:
-    """The number of threads in `seldom_collected`, and the thresholds to restore after the last."""
+    """The number of threads in `seldom_collected`, and the thresholds to restore at the end."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -33,10 +33,10 @@ _CALLS: Final = _Calls()
 
 @contextmanager
 def seldom_collected() -> Iterator[None]:
-    """Let the collector run only after every COLLECT_EVERY new objects. For any number of threads.
+    """Let the collector run only after COLLECT_EVERY new objects, in this block.
 
     The collector looks at every object that it tracks. If each record makes an object, that takes
-    as long as the rest of the work.
+    as long as the rest of the work. Any number of threads may be in such blocks.
     """
     with _CALLS.lock:
         if not _CALLS.count:
@@ -53,13 +53,13 @@ def seldom_collected() -> Iterator[None]:
 
 
 def collect_as_a_service() -> None:
-    """Let the collector look at new objects only, and run seldom, from now on.
+    """Let the collector look only at new objects, and run seldom, from now on.
 
-    A service keeps an image of the metadata: hundreds of thousands of objects, of which few become
-    garbage, and hardly any in a cycle. Python looks at each object up to three times; the last time
-    takes a tenth of a second, and all threads stand still. So a collection exempts the objects that
-    it has found in use. Every ALL_EVERY_S a thread has all objects looked at: cycles that were in
-    use during a collection are freed then.
+    A service keeps an image of the metadata: hundreds of thousands of objects. Few of them become
+    garbage, and hardly any in a cycle. Python's collector looks at each object up to three times.
+    The third look takes a tenth of a second, in which all threads stand still. So a collection
+    exempts the objects that it has found in use. Every ALL_EVERY_S a thread collects among all
+    objects: this frees cycles that were in use during an earlier collection.
     """
     look_at_all()
     gc.callbacks.append(_settle)
@@ -67,7 +67,7 @@ def collect_as_a_service() -> None:
         _CALLS.known = (SERVICE_COLLECTS_EVERY, *gc.get_threshold()[1:])
         if not _CALLS.count:
             gc.set_threshold(*_CALLS.known)
-    # The collector itself would not do it: an exemption also ends the count of collections.
+    # Python's own full collection never comes: an exemption also resets the count that leads to it.
     Thread(target=_look_at_all_now_and_then, name="collector", daemon=True).start()
 
 
@@ -91,10 +91,10 @@ def _look_at_all_now_and_then(sleep: Callable[[float], None] = time.sleep) -> No
 
 
 def without_frames(error: Error) -> Error:
-    """Take the traceback from an error, and the errors that led to it; return the error.
+    """Take traceback, cause and context from an error; return the error.
 
-    A traceback has the frames of the calls, with all their objects. If one of these holds the
-    error, all stay in memory until Python's collector runs.
+    A traceback has the frames of the calls, with all their objects. If one of these objects holds
+    the error, all of them stay in memory until Python's collector runs.
     """
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)

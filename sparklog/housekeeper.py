@@ -3,14 +3,14 @@
 Threads of one process share Python's lock, and a busy thread gets half of it. So work that no
 request waits for has a process of its own.
 
-    service        calls `look` every LOOK_S. It starts the process when the metadata log has grown,
-                   and again if the process fails
-    housekeeper    works until its standard input ends, because the service has closed it or has
-                   died, or until the log has not grown for IDLE_MS. That of
-                   a gateway writes a byte to its standard output after each round of its work: the
-                   gateway sees how far it is behind
+    service        calls `look` every LOOK_S. `look` starts the process when the metadata log has
+                   grown, and starts it again when it has failed
+    housekeeper    works until the log has not grown for IDLE_MS, or until its standard input ends:
+                   the service has closed it, or has died. A gateway's housekeeper writes a byte to
+                   its standard output after each round of work; so the gateway knows how late the
+                   housekeeper is
 
-A kill at any time loses nothing: all work of a housekeeper is made visible by commits.
+A kill at any time loses nothing: a housekeeper makes all its work visible by commits.
 """
 
 import logging
@@ -30,29 +30,29 @@ from sparklog.service_logs import set_up_logs
 from sparklog.service_memory import give_back, give_back_code, spare_memory
 
 LOOK_S: Final = 1.0
-"""How often a service looks after the process."""
+"""How often a service calls `look`, in seconds."""
 GROWTH: Final = 32
-"""The process starts when the log has grown by so many entries: fewer leave little work."""
+"""The process starts as soon as the log has grown by this many entries: fewer are little work."""
 SMALL_GROWTH_MS: Final = 60_000
-"""With fewer entries the process starts so long after the first of them."""
+"""If the log has grown by fewer entries, the process starts this long after the first of them."""
 RESTART_MS: Final = 5_000
 """The pause between a failure of the process and its next start; it doubles with each failure."""
 RESTART_MAX_MS: Final = 5 * 60_000
-"""The longest such pause. A process that has lived so long begins with RESTART_MS again."""
+"""The longest pause. After a process that has lived this long, the pause is RESTART_MS again."""
 IDLE_MS: Final = 15 * 60_000
-"""The process ends when the log has not grown for so long. Slices are merged after ten minutes at
-the latest, by the default of `sparklog.shared.segment.max.age.ms`."""
+"""The process ends when the log has not grown for this long. By then all slices are merged: by
+default `sparklog.shared.segment.max.age.ms` is ten minutes."""
 TOLD_BYTES: Final = 64 * 1024
-"""The most bytes that a pipe keeps, by Linux's default."""
+"""The size of a pipe's buffer, by Linux's default: one read empties it."""
 GIVE_BACK_MS: Final = 60_000
-"""How often the process gives the memory back that it does not use."""
+"""How often the process gives unused memory back to the system."""
 CLOSE_S: Final = 10.0
-"""How long a service that ends waits for the process to finish its present commit."""
+"""How long a service that ends waits for the process to finish its present commit, in seconds."""
 NICE: Final = 5
-"""By how much the process is nicer than its service. When all cores are busy requests come first,
-but the work still gets a share: with 10, tails grew."""
+"""Added to the nice value of the service. When all cores are busy, requests come first, but the
+work still gets a share. With 10 it got too little: more slices came than were merged."""
 ENVIRON: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system", "TOKIO_WORKER_THREADS": "1"}
-"""Variables of the process, unless they are set: it takes less memory, and wakes fewer threads."""
+"""Environment of the process, unless it is set: for less memory, and fewer threads to wake."""
 log: Final = logging.getLogger("sparklog.housekeeper")
 
 
@@ -61,7 +61,7 @@ class Housekeeper:
 
     def __init__(self, command: Sequence[str], clock: Clock) -> None:
         """`command` is the module that the process runs, and its arguments."""
-        # -P: a module in the working directory must not stand for one of the same name.
+        # -P: the working directory may have a module of the same name.
         self._command = [sys.executable, "-P", "-m", *command]
         self._clock = clock
         self._process: subprocess.Popen[bytes] | None = None
@@ -78,9 +78,9 @@ class Housekeeper:
 
     @property
     def lag_ms(self) -> int:
-        """How long ago the last round ended, or was to begin if there was none yet.
+        """The ms since the last round ended; before the first one, since the process was started.
 
-        0 if there is no work for a process. `look` notes the rounds.
+        0 if there is no work for a process. Only `look` notes the end of a round.
         """
         return 0 if self._round_ms is None else self._clock.boot_ms() - self._round_ms
 
@@ -115,9 +115,9 @@ class Housekeeper:
                 self._round_ms = self._clock.boot_ms()
 
     def _is_due(self, version: int) -> bool:
-        """Whether the log has grown enough: by GROWTH entries, or by fewer for SMALL_GROWTH_MS.
+        """Whether the log has grown by GROWTH entries, or by one at least SMALL_GROWTH_MS ago.
 
-        The growth counts from the last look at a running process, or from the first look of all.
+        Growth counts from the last look at a running process, or from the very first look.
         """
         now_ms = self._clock.boot_ms()
         if self._version is None:
@@ -137,7 +137,7 @@ class Housekeeper:
         if self._round_ms is None:
             self._round_ms = self._started_ms
         try:
-            # A group of its own: Ctrl-C in a terminal ends the service, which ends the process.
+            # A process group of its own: Ctrl-C ends the service alone, which ends the process.
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
@@ -178,7 +178,7 @@ def _output_of(process: "subprocess.Popen[bytes]") -> int:
 
 
 def work_for(log_level: str, work: "Callable[[Service], None]") -> None:
-    """Do the work of a housekeeper's process. Ends with SystemExit if it fails."""
+    """Run the main function of a housekeeper's process. Raises SystemExit if it fails."""
     # systemd sends SIGTERM to all processes; the service ends this one when it ends.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -196,10 +196,10 @@ def work_for(log_level: str, work: "Callable[[Service], None]") -> None:
 
 
 class Service:
-    """The housekeeper's side: the service at the other end of standard input and output."""
+    """The housekeeper's side: talks to the service through standard input and output."""
 
     def __init__(self, clock: Clock, standard_input: int, standard_output: int) -> None:
-        """Both are file descriptors. Nobody ever writes to the other end of `standard_input`."""
+        """Both are file descriptors. The service writes nothing to `standard_input`."""
         self._clock = clock
         self._input = standard_input
         self._output = standard_output
@@ -209,13 +209,14 @@ class Service:
 
     def ended_round(self) -> None:
         """Tell the service that a round of the work has ended."""
-        with suppress(BlockingIOError, BrokenPipeError):  # it stands still, or has died
+        with suppress(BlockingIOError, BrokenPipeError):  # the service hangs, or has died
             os.write(self._output, b".")
 
     def waits(self, version: int, seconds: float) -> bool:
-        """Rest; return whether the process is still wanted then.
+        """Wait for `seconds`; return whether the process should go on.
 
-        `version` is the newest known version of the log.
+        `version` is the newest known version of the log. Returns at once when the service closes
+        the standard input.
         """
         if version != self._version:
             self._version, self._grown_ms = version, self._clock.boot_ms()

@@ -40,7 +40,7 @@ class Codec(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """Whose clock gave a record its timestamp (TimestampType)."""
+    """The clock of a record's timestamp: the producer's or the log's (TimestampType)."""
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
@@ -58,20 +58,20 @@ class TopicPartition(NamedTuple):
 
 
 def partition_number(value: object) -> int | None:
-    """Return the number of a partition, which JSON names by text; None if it is none."""
+    """Return a partition's number from text, as in JSON's keys; None if it is no number."""
     text = str(value)
     return int(text) if _DIGITS.fullmatch(text) else None
 
 
 def whole_number(value: object) -> int | None:
-    """Return an integer as Python's own, also one of numpy's; None for anything else and a bool."""
+    """Return an integer, also one of numpy's, as an int; None for a bool and for anything else."""
     return (
         index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else None
     )
 
 
 def offsets_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """Return offsets as Spark's connector writes them: {topic: {partition: offset}}, in order."""
+    """Return offsets as Spark's connector writes them: {topic: {"partition": offset}}, sorted."""
     found: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         found.setdefault(topic, {})[str(partition)] = offset
@@ -189,27 +189,27 @@ class SegmentEntry(NamedTuple):
 
     @property
     def shift(self) -> int:
-        """What to add to an offset in the file to get the offset in the log; 0 when sealed."""
+        """The log's offset of a record, minus its offset in the file; 0 for a sealed segment."""
         return self.base_offset - self.file_base_offset
 
     @property
     def max_timestamp_offset(self) -> int:
-        """Last offset of the earliest batch that holds the largest timestamp."""
+        """The last offset of the first batch with the largest timestamp."""
         return self.base_offset + self.max_timestamp_delta
 
     @property
     def offset_span(self) -> int:
-        """Offsets covered, including gaps."""
+        """The number of offsets that the segment covers, gaps included."""
         return self.next_offset - self.base_offset
 
     @property
     def file_next_offset(self) -> int:
-        """The offset behind the segment's last, in the file's own numbering."""
+        """The offset after the segment's last one, as the file counts."""
         return self.file_base_offset + self.offset_span
 
     def moved_to(self, base_offset: int) -> "SegmentEntry":
         """Return the segment at another offset of the log."""
-        # As `_replace` does it, in a fifth of the time: a job moves tens of thousands.
+        # A fifth of the time of `_replace`: a job moves tens of thousands of segments.
         end = base_offset + self.offset_span
         return SegmentEntry._make((self.partition, base_offset, end, *self[3:]))
 
@@ -219,10 +219,7 @@ class SegmentEntry(NamedTuple):
 
     @property
     def is_dense(self) -> bool:
-        """Whether every offset has its record, so that batches follow each other without a gap.
-
-        False also where the metadata does not know how many records there are.
-        """
+        """Whether every offset has a record. False also if the number of records is unknown."""
         return self.record_count == self.offset_span
 
 

@@ -9,7 +9,7 @@ LOGGER: Final = "sparklog"
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as {"time", "level", "logger", "message"}, with `fields` beside the message."""
+    """Formats a record as {"time", "level", "logger", "message"} and the members of `fields`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""

@@ -1,4 +1,4 @@
-"""Memory of a service's process: it loads only used packages, and gives free memory back."""
+"""Keeps a service's process small: leaves out unused packages, and gives free memory back."""
 
 import ctypes
 import os
@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Final
 
 UNUSED: Final = ("hypothesis", "pandas")
-"""Packages that other packages import if they are installed. kio imports hypothesis, for tests.
-pyarrow imports pandas when it first makes an array of Python objects. Together they take 70 MB and
-half a second of CPU."""
+"""Packages that no service uses, but that others import if they are installed. kio imports
+hypothesis, for tests. pyarrow imports pandas when it first makes an array of Python objects.
+Together they take 70 MB and half a second of CPU."""
 M_ARENA_MAX: Final = -8
 ARENAS: Final = 2
 """The number of heaps of the C library. Its default is eight per core, and a thread cannot use the
@@ -23,8 +23,8 @@ _FIELDS: Final = 6
 class _Absent:
     """An import hook that refuses the packages of UNUSED.
 
-    None in `sys.modules` would not do: it stops an import in Python code, but Cython's code takes
-    the None for the module.
+    None in `sys.modules` is not enough: it stops an import in Python code, but Cython's code uses
+    the None as the module.
     """
 
     @staticmethod
@@ -82,7 +82,7 @@ def _code_of(library: str) -> Iterator[tuple[int, int]]:
 
 
 def _call(name: str, *numbers: object) -> None:
-    """Call a function of the C library; nothing happens where it has no such function."""
+    """Call a function of the C library, if it has it (glibc)."""
     function = getattr(ctypes.CDLL(None), name, None)
     if function is not None:
         function(*numbers)

@@ -18,7 +18,7 @@ SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.
 
 
 class Counts(Protocol):
-    """What a service has committed since its start, in numbers that only grow."""
+    """The commits of a service since its start: numbers that only grow."""
 
     records: int
     commits: int

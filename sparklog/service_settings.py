@@ -18,7 +18,7 @@ Settings = TypeVar("Settings", bound=BaseSettings)
 
 
 def split(value: Any) -> Any:
-    """Return the values of a variable, without the spaces around them; a non-text as it is."""
+    """Return the values of a comma-separated text, without spaces; any other value as it is."""
     if not isinstance(value, str):
         return value
     return tuple(one.strip() for one in value.split(",") if one.strip())

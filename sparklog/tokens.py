@@ -112,7 +112,7 @@ EVERYBODY: Final = Token(
 
 
 class Tokens:
-    """The tokens of a service, as their file has them now. Without a file all are EVERYBODY.
+    """The tokens and users of a service. Without a file every client is EVERYBODY.
 
     Each call reads the file again if it has changed. If that fails, an error is logged, and the
     tokens stay as they were.
@@ -126,7 +126,7 @@ class Tokens:
             self._file = _read(path)
 
     def known(self, secret: str) -> Token | None:
-        """Return the token with this secret, None if there is none; without a file EVERYBODY."""
+        """Return the token with this secret, None if there is none. Without a file: EVERYBODY."""
         if self._path is None:
             return EVERYBODY
         self._follow(self._path)
@@ -135,9 +135,9 @@ class Tokens:
         return found[0] if found else None
 
     def user(self, name: str) -> Principal:
-        """Return a user with its grants; one that the file does not name has no grants.
+        """Return a user with its grants, none if the file does not name it.
 
-        Without a file it is EVERYBODY.
+        Without a file: EVERYBODY.
         """
         if self._path is None:
             return EVERYBODY
@@ -159,7 +159,7 @@ class Tokens:
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """Return (mtime in ns, size, inode), which a new content changes; None without a file."""
+    """Return (mtime in ns, size, inode), which differs after a change; None without a file."""
     try:
         found = path.stat()
     except OSError:

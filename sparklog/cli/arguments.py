@@ -110,7 +110,10 @@ class CommonArguments:
         return pairs(self.storage or (), "-S/--storage", is_secret=True)
 
     def catalog(self, *, flush: bool = True, storage: Mapping[str, str] | None = None) -> "Catalog":
-        """The topics of the log dir; `storage` holds further settings."""
+        """Return the catalog of the log dir; `storage` has further storage settings.
+
+        Raises InvalidOptionError if no log dir is given.
+        """
         from sparklog.metadata.catalog import Catalog
         from sparklog.storage import open_files
 
@@ -118,15 +121,15 @@ class CommonArguments:
         return Catalog(open_files(self._log_dir(), options), flush=flush)
 
     def admin(self) -> "AdminClient":
-        """An AdminClient of the log dir."""
+        """Return an AdminClient of the log dir. Raises InvalidOptionError if none is given."""
         from sparklog.admin import AdminClient
 
         return AdminClient(self._log_dir(), self.storage_options)
 
     def admin_of_log_dir(self) -> "AdminClient":
-        """An AdminClient of a log dir that exists; without one, it would look empty of groups.
+        """Return an AdminClient of a log dir that exists.
 
-        Raises LogDirError.
+        Raises LogDirError: otherwise a missing log dir would look like one without groups.
         """
         admin = self.admin()
         admin.list_topics()
@@ -163,7 +166,10 @@ class PastArguments(CommonArguments):
         return self.version_as_of is not None or self.timestamp_as_of is not None
 
     def catalog_as_of(self) -> "Catalog":
-        """The topics as of the commit that was asked for, as of now without one."""
+        """Return the catalog as of the requested commit, or the present one.
+
+        Raises InvalidOptionError for a version and a time together, and for text that is no time.
+        """
         catalog = self.catalog()
         if not self.is_of_the_past:
             return catalog
@@ -221,7 +227,7 @@ def command_class(function: Callable[[typer.Context, Any], None]) -> type[TyperC
 
 
 def log_dir_of(context: typer.Context) -> str | None:
-    """The log dir given after the command's name, else before it, else by the environment."""
+    """Return the log dir given after the command's name, else before it, else by the variable."""
     params = (context if is_typed(context, "log_dir") else context.find_root()).params
     return params.get("log_dir")
 
@@ -247,7 +253,7 @@ def _with_root(arguments: Arguments, context: typer.Context) -> Arguments:
 
 
 def chosen(text: str | None, allowed: Sequence[str], option: str) -> list[str]:
-    """The words of `A,B`, spelled as in `allowed`; the user may write them in any case.
+    """Return the words of `A,B`, spelled as in `allowed`; the user may write them in any case.
 
     Raises InvalidOptionError.
     """
@@ -262,7 +268,10 @@ def chosen(text: str | None, allowed: Sequence[str], option: str) -> list[str]:
 
 
 def numbers(texts: Iterable[str], option: str) -> list[int]:
-    """Partition numbers from `0,2` or several texts, sorted, each once."""
+    """Return the partition numbers of texts such as `0,2`, sorted, each once.
+
+    Raises InvalidOptionError.
+    """
     parts = [part.strip() for text in texts for part in text.split(",")]
     wrong = [part for part in parts if not (part.isascii() and part.isdigit())]
     if wrong:
@@ -274,19 +283,22 @@ def numbers(texts: Iterable[str], option: str) -> list[int]:
 
 
 def raw(text: str) -> bytes:
-    """The bytes of an argument, also those that are not UTF-8."""
+    """Return the bytes of an argument, also those that are not UTF-8."""
     return text.encode(errors="surrogateescape")
 
 
 def stdin() -> TextIO:
-    """The standard input. Raises UsageError if the shell has closed it (`<&-`)."""
+    """Return the standard input. Raises UsageError if the shell has closed it (`<&-`)."""
     if sys.stdin is None:
         raise UsageError("cannot read stdin: it is closed")
     return sys.stdin
 
 
 def one_topic(named: str | None, option: str | None) -> str:
-    """The topic, given by position or as --topic. Raises InvalidOptionError for none or two."""
+    """Return the topic, given by position or as --topic.
+
+    Raises InvalidOptionError for none, and for two different ones.
+    """
     if named and option and named != option:
         raise InvalidOptionError(
             f"two topics, {named!r} and --topic {option!r}: give one", option="topic"

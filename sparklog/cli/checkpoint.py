@@ -94,7 +94,9 @@ def _print(offsets: dict[TopicPartition, int]) -> None:
 
 
 def _read(arguments: ShowArguments | ToGroupArguments) -> tuple[int, dict[TopicPartition, int]]:
-    """The last finished micro-batch and its ends. Raises UsageError if there is no checkpoint.
+    """Return the last finished micro-batch and its end offsets.
+
+    Raises UsageError if there is no checkpoint, or none of a log of topics.
 
     If several sources read a partition, the one that is behind counts.
     """
@@ -120,7 +122,10 @@ def _names(files: "Files", directory: str) -> Iterator[str]:
 
 
 def _offsets(source: str, path: str) -> dict[TopicPartition, int]:
-    """The offsets of one source; "-" had no data. Raises UsageError for another kind of source."""
+    """Return the offsets of one source, none for "-": it had no data.
+
+    Raises UsageError for a source of another kind.
+    """
     if source == "-":
         return {}
     try:

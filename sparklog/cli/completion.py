@@ -10,7 +10,7 @@ from sparklog.errors import SparklogError
 
 
 def topic_names(context: typer.Context, incomplete: str) -> list[str]:
-    """The topics of the log dir that begin with the typed text; none when it cannot be read."""
+    """Return the topics that begin with the typed text; [] if the log dir cannot be read."""
     with suppress(SparklogError):
         return [name for name in _topics(context) if name.startswith(incomplete)]
     return []

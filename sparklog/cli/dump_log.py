@@ -132,7 +132,7 @@ def _options(arguments: DumpLogArguments) -> "DumpOptions":
 
 
 def _decoder(arguments: DumpLogArguments) -> "Decoder | None":
-    """How keys and values become text; None for UTF-8."""
+    """Return the decoder of keys and values; None for UTF-8. Raises InvalidOptionError."""
     from sparklog.interop.coordinator_records import decode_offsets, decode_transactions
     from sparklog.interop.decoders import class_decoder
 

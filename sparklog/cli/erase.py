@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sparklog.fleet import Fleet
 
 YEAR_10000_MS: Final = 253_402_300_800_000
-"""The begin of the first year that no datetime has."""
+"""The beginning of the first year that no datetime has."""
 _LINE_END: Final = re.compile(rb"\r?\n")
 
 
@@ -44,7 +44,10 @@ class EraseArguments(CommonArguments):
     ] = False
 
     def keys(self) -> list[bytes]:
-        """The keys of both options; empty lines and a BOM of the file are none. Raises OSError."""
+        """Return the keys of both options, without empty lines and a BOM of the file.
+
+        Raises OSError.
+        """
         data = b"" if self.key_file is None else self.key_file.read_bytes()
         lines = _LINE_END.split(data.removeprefix(BOM_UTF8))
         return [*map(raw, self.key or ()), *filter(None, lines)]
@@ -96,7 +99,7 @@ def _print(report: "EraseReport") -> None:
 
 
 def _from(time_ms: int) -> str:
-    """A time as text; a datetime ends with the year 9999."""
+    """Return the text "from <time> on"; a datetime ends with the year 9999."""
     if time_ms >= YEAR_10000_MS:
         return "only after the year 9999: a delay of a topic is that long"
     when = datetime.fromtimestamp(time_ms / 1000, UTC)

@@ -21,7 +21,7 @@ _LAST[:127] = [text[-1] for text in _ESCAPED]
 
 
 def json_text(column: pa.Array) -> tuple[pa.Array, pa.Array | None]:
-    """A binary column as JSON values, and which rows are base64 (bool), None when no row is.
+    """Return a binary column as JSON values; and by row whether it is base64, None if no row is.
 
     Null becomes `null`, UTF-8 a string, other bytes a string of base64.
     """
@@ -40,7 +40,7 @@ def json_text(column: pa.Array) -> tuple[pa.Array, pa.Array | None]:
 
 
 def escape(column: pa.Array) -> pa.Array:
-    """A binary column with everything escaped that may not stand in a JSON string."""
+    """Return a binary column with the bytes escaped that a JSON string must not have."""
     offsets, data = _parts(column)
     extra = np.take(_EXTRA, data)
     at = np.flatnonzero(extra.view(np.bool_))
@@ -66,7 +66,7 @@ def escape(column: pa.Array) -> pa.Array:
 
 
 def _parts(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """The offsets of a binary column from 0 on, and its bytes."""
+    """Return the offsets of a binary column, from 0 on, and its bytes."""
     if not len(column):
         return np.zeros(1, np.int64), np.empty(0, np.uint8)
     _, ends, data = column.buffers()

@@ -47,7 +47,7 @@ class GroupsArguments(CommonArguments):
     all_groups: Annotated[bool, typer.Option("--all-groups", help="All groups.")] = False
 
     def group_ids(self, admin: "AdminClient") -> list[str]:
-        """The groups, each once. Raises InvalidOptionError for none."""
+        """Return the groups, each once. Raises InvalidOptionError for none."""
         named = [*(self.names or ()), *(self.group or ())]
         if self.all_groups == bool(named):
             raise InvalidOptionError("give groups, or --all-groups", option="group")
@@ -59,7 +59,7 @@ class GroupsArguments(CommonArguments):
 def of_present_topics(
     admin: "AdminClient", places: Collection[TopicPartition]
 ) -> list[TopicPartition]:
-    """The partitions that exist, in their order; warns of others, whose offsets outlived them."""
+    """Return the partitions that exist, in order; warn of offsets of partitions that are gone."""
     counts = {topic.name: topic.num_partitions for topic in admin.describe_topics()}
     found = [place for place in places if place.partition < counts.get(place.topic, 0)]
     for name in sorted({place.topic for place in set(places) - set(found)}):
@@ -71,11 +71,11 @@ def of_present_topics(
 def partitions_named(
     admin: "AdminClient", texts: Iterable[str], known: Iterable[TopicPartition] = ()
 ) -> list[TopicPartition]:
-    """The partitions that `--topic` names, in order.
+    """Return the partitions that `--topic` names, sorted.
 
-    A topic without numbers names its partitions in `known`, which may be of a topic that does not
-    exist any more; if `known` has none of them, all partitions of the topic. Raises
-    InvalidOptionError, UnknownTopicError.
+    A topic without numbers names its partitions in `known`; their topic may be deleted. If `known`
+    has none of them, it names all partitions of the topic. Raises InvalidOptionError,
+    UnknownTopicError.
     """
     found: set[TopicPartition] = set()
     for text in texts:
@@ -269,7 +269,7 @@ def _show_members(arguments: DescribeArguments, group: "ConsumerGroupDescription
 
 
 def _assignment(partitions: Sequence[TopicPartition]) -> str:
-    """Partitions as kafka-consumer-groups writes them: topic(0,1),other(2)."""
+    """Return partitions as kafka-consumer-groups prints them: topic(0,1),other(2)."""
     topics: dict[str, list[str]] = {}
     for place in sorted(partitions):
         topics.setdefault(place.topic, []).append(str(place.partition))

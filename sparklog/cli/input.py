@@ -58,7 +58,7 @@ class InputRows:
         return len(self.value)
 
     def slice(self, start: int, length: int | None = None) -> "InputRows":
-        """Some of the rows."""
+        """Return `length` rows from `start` on; None: all to the end."""
 
         def part(column: pa.Array | None) -> pa.Array | None:
             return None if column is None else column.slice(start, length)
@@ -86,7 +86,7 @@ class TextFormat:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
     def rows(self, messages: pa.Array) -> InputRows:
-        """Messages (binary, none of them empty) as rows."""
+        """Return messages (a binary array, none of them empty) as rows."""
         key: pa.Array = pa.nulls(len(messages), pa.binary())
         value = messages
         if self.key_delimiter is not None:
@@ -123,7 +123,7 @@ def read_messages(
 
 
 def _tail(parts: Sequence[bytes], size: int) -> bytes:
-    """The newest part and enough before it to hold a delimiter that is cut in two."""
+    """Return the last part, and before it the bytes of a delimiter that may be cut in two."""
     before = b"".join(parts[:-1])[1 - size :] if size > 1 else b""
     return before + parts[-1]
 
@@ -137,7 +137,10 @@ def _cut(data: bytes, delimiter: bytes) -> tuple[pa.Array, bytes]:
 
 
 def _cut_keys(messages: pa.Array, delimiter: bytes) -> tuple[pa.Array, pa.Array]:
-    """The text before the first delimiter (null if there is none) and the text after it."""
+    """Return the keys and the values: the text before the first delimiter, and the text after it.
+
+    A message without the delimiter has the key null.
+    """
     parts = pc.split_pattern(messages, delimiter, max_splits=1)
     pieces = parts.flatten()
     counts = pc.list_value_length(parts).to_numpy(zero_copy_only=False)
@@ -151,7 +154,7 @@ def _empty_to_null(column: pa.Array) -> pa.Array:
 
 
 def json_rows(messages: pa.Array, place: str, first: int) -> dict[str | None, InputRows]:
-    """JSON lines as rows, by the topic they name (None where they name none).
+    """Return JSON lines as rows, by the topic that they name; by None if they name none.
 
     `first` is the number of the first message. Raises SchemaError naming `place` and the number of
     an invalid record.
@@ -242,7 +245,7 @@ def _columns(records: Iterable[Mapping[str, Any]]) -> InputRows:
 
 
 def with_partition(rows: InputRows, partition: int | None) -> InputRows:
-    """The rows with -p: all go to `partition`; -1: the partitioner chooses; None: no change."""
+    """Return the rows with -p: all to `partition`; -1: the partitioner chooses; None: no change."""
     if partition is None:
         return rows
     chosen = None if partition < 0 else pa.array(np.full(len(rows), partition, np.int32))

@@ -12,7 +12,7 @@ class Readable(Protocol):
     """A source of input: returns at most `size` bytes, as many as there are; b"" at the end."""
 
     def read(self, size: int, /) -> bytes | None:
-        """The next bytes."""
+        """Return the next bytes; None if a stream that does not block has none yet."""
         ...
 
 
@@ -57,7 +57,7 @@ class Interrupts:
         self._before.clear()
 
     def read(self, stream: Readable, size: int) -> bytes:
-        """The next bytes of a stream without a buffer of its own; b"" at its end or when asked."""
+        """Return the next bytes of an unbuffered stream; b"" at its end, or after a signal."""
         descriptor = _descriptor(stream)
         if descriptor is not None and self._pipe and not self.asked:
             select.select([descriptor, self._pipe[0]], [], [])

@@ -26,8 +26,8 @@ from sparklog.cli.positions import parse_list_time
 from sparklog.errors import InvalidOptionError, UsageError
 from sparklog.model import TimestampOffset, TopicPartition, offsets_json
 
-# topic, or nothing for any; then one partition, or a range whose end is not in it
 _PATTERN: Final = re.compile(r"(?P<topic>[^:,]*)(:((?P<one>\d+)|(?P<low>\d*)-(?P<high>\d*))?)?")
+"""A topic, or nothing for any; then one partition, or a range without its end."""
 
 _PLAIN_MAX: Final = 16
 """Up to this many partitions, a time is found sooner without compiled kernels."""
@@ -150,7 +150,7 @@ def _filter(arguments: GetOffsetsArguments) -> IsWanted:
 
 
 def _topic_test(pattern: str) -> Callable[[str], bool]:
-    """A regular expression for whole names, `,` as `|` (TopicFilter.IncludeList)."""
+    """Return a test of names by a regular expression, `,` as `|` (TopicFilter.IncludeList)."""
     try:
         compiled = re.compile(pattern.replace(",", "|"))
     except re.error as error:
@@ -238,7 +238,10 @@ def _from_options(arguments: DeleteRecordsArguments) -> dict[TopicPartition, int
 
 
 def _from_file(path: Path) -> dict[TopicPartition, int]:
-    """Kafka's file (DeleteRecordsCommand): each partition once, version 1 or none."""
+    """Return the offsets in a file of kafka-delete-records (DeleteRecordsCommand).
+
+    It has each partition once, and version 1 or none. Raises UsageError.
+    """
     try:
         content = json.loads(path.read_bytes())
         return _unique(_entries(content))

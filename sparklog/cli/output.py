@@ -15,7 +15,7 @@ def check_stdout() -> None:
 
 
 def binary_stdout() -> BinaryIO:
-    """Stdout for bytes, after what was printed so far."""
+    """Return stdout for bytes; text that was printed before comes first."""
     sys.stdout.flush()
     return sys.stdout.buffer
 
@@ -26,12 +26,12 @@ def is_terminal() -> bool:
 
 
 def print_json(row: Mapping[str, Any]) -> None:
-    """One JSON object on a line of its own."""
+    """Print a JSON object on a line of its own."""
     print(json.dumps(row, ensure_ascii=False, separators=(",", ":")))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Rows under a header: with lines on a terminal, aligned by spaces elsewhere.
+    """Print rows under a header: with lines on a terminal, aligned by spaces elsewhere.
 
     On a terminal numbers are aligned right, with commas between thousands. None is a dash.
     """
@@ -47,9 +47,10 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
 
 
 def print_columns(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """An empty line, the columns' names and the rows, aligned by spaces: as Kafka's tools print.
+    """Print an empty line, the names of the columns and the rows, as Kafka's tools do.
 
-    So scripts that cut out the n-th word of a line keep working. None is a dash.
+    Columns are aligned by spaces, so scripts that take the n-th word of a line keep working. None
+    is a dash.
     """
     texts = [list(columns), *([_plain(value) for value in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
@@ -59,12 +60,12 @@ def print_columns(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None
 
 
 def warn(message: str) -> None:
-    """A line on stderr that is no error."""
+    """Print a warning on stderr."""
     say(f"sparklog: warning: {message}")
 
 
 def say(line: str) -> None:
-    """A line on stderr; nowhere if stderr is closed."""
+    """Print a line on stderr, if stderr is open."""
     if sys.stderr is not None:  # print(file=None) would print on stdout
         print(line, file=sys.stderr)
 

@@ -43,7 +43,7 @@ class Span:
 
 
 def parse_spans(texts: Sequence[str], now_ms: int) -> Span:
-    """The span that all `-o` of a command line mean together, as `-o s@T -o e@T` does.
+    """Return the span of all options `-o` of a command line, such as `-o s@T -o e@T`.
 
     Spans before now count from `now_ms`. Raises InvalidOptionError for a text that is not in the
     grammar, and for a start or an end that is given twice.
@@ -91,7 +91,10 @@ def _parse_position(text: str, now_ms: int, whole: str) -> Position:
 
 
 def _time_span(text: str, now_ms: int) -> Span:
-    """`T` or `T:T`; an ISO time has colons itself, so the first cut that gives two times counts."""
+    """Return the span of `T` or `T:T`.
+
+    An ISO time has colons, too: the first colon with a time on both sides divides.
+    """
     if (whole := time_ms(text, now_ms)) is not None:
         return Span(start=Position("time", whole))
     for cut in re.finditer(":", text):
@@ -104,7 +107,7 @@ def _time_span(text: str, now_ms: int) -> Span:
 
 
 def parse_time(text: str, now_ms: int) -> int:
-    """A time in ms since 1970, not negative. Raises InvalidOptionError for any other text."""
+    """Return a time in ms since 1970, 0 or more. Raises InvalidOptionError for any other text."""
     found = time_ms(text, now_ms)
     if found is None:
         raise _bad_time(text)
@@ -112,7 +115,10 @@ def parse_time(text: str, now_ms: int) -> int:
 
 
 def parse_list_time(text: str, now_ms: int) -> int:
-    """The meaning of `--time` of get-offsets: -1, -2, -3 and their words, or a time."""
+    """Return the value of `--time` of get-offsets: -1, -2 or -3, also by word, or a time in ms.
+
+    Raises InvalidOptionError.
+    """
     if text in _TIME_WORDS:
         return _TIME_WORDS[text]
     if text in {"-1", "-2", "-3"}:

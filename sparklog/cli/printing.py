@@ -27,11 +27,11 @@ class Renderer(Protocol):
 
     @property
     def columns(self) -> Sequence[str]:
-        """The columns it needs."""
+        """The columns of a record that it needs."""
         ...
 
     def render(self, topic: str, partition: int, records: DecodedRecords) -> pa.Buffer:
-        """The bytes of a block."""
+        """Return the bytes of a block."""
         ...
 
 

@@ -57,7 +57,7 @@ class Format:
         return tuple({_COLUMN_OF[letter]: None for letter in letters if letter in _COLUMN_OF})
 
     def render(self, topic: str, partition: int, records: Any) -> pa.Buffer:
-        """The bytes of a block of DecodedRecords, one record after another."""
+        """Return the bytes of a block of DecodedRecords, one record after another."""
         columns = [
             binary_of([part])[0]
             if isinstance(part, bytes)
@@ -77,7 +77,7 @@ class JsonLines:
     columns = ("offset", "timestamp", "key", "value", "headers")
 
     def render(self, topic: str, partition: int, records: Any) -> pa.Buffer:
-        """The lines of a block of DecodedRecords."""
+        """Return the lines of a block of DecodedRecords."""
         head = f'{{"topic":{json.dumps(topic)},"partition":{partition},"offset":'
         timestamp = pc.if_else(pc.equal(records.timestamp, _NO_TIME), _NO_NUMBER, records.timestamp)
         columns = [
@@ -113,7 +113,7 @@ def compile_format(text: str, *, null: bytes = b"") -> Format:
 
 
 def unescape(text: str) -> bytes:
-    r"""Text with \n \r \t \\ \0 \xNN as the bytes it means; another \c is c."""
+    r"""Return the bytes of a text with the escapes \n \r \t \\ \0 \xNN; any other \c is c."""
     out, end = [], 0
     for match in _ESCAPE.finditer(text):
         out.append(text[end : match.start()].encode(errors="surrogateescape"))
@@ -204,7 +204,7 @@ def _encoding(name: str, is_base64: pa.Array | None) -> Any:
 
 
 def _joined(columns: list[Any], rows: int) -> pa.Buffer:
-    """The rows of all columns in one buffer; scalars stand in every row."""
+    """Return the rows of all columns in one buffer; a scalar is the same in every row."""
     # An array among the columns makes Arrow answer with an array, literals alone would not.
     first = binary_of([b""]).take(array_of(np.zeros(rows, np.int64)))
     texts = pc.binary_join_element_wise(first, *columns, _NOTHING)

@@ -122,7 +122,7 @@ def _execute(
 
 
 def _groups_of_file(arguments: ResetArguments) -> list[str]:
-    """With --all-groups, all groups that the file names; they may be new."""
+    """Return with --all-groups the groups that the file names, which may be new; else none."""
     if arguments.from_file is None or not arguments.all_groups:
         return []
     named = [group for group, _, _ in _rows(arguments.from_file) if group is not None]

@@ -287,7 +287,7 @@ def undelete(arguments: UndeleteArguments) -> None:
 
 
 def _names(arguments: DescribeArguments | DeleteArguments) -> list[str]:
-    """The topics given by position and as --topic, each once."""
+    """Return the topics given by position and as --topic, each once."""
     given = [*(arguments.names or ()), *([arguments.topic] if arguments.topic else ())]
     return list(dict.fromkeys(given))
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from sparklog.config.partitioners import BUILT_IN
 from sparklog.errors import InvalidConfigError
 
 ConfigValue = bool | int | float | str | tuple[str, ...]
@@ -32,7 +33,7 @@ class ConfigType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The allowed values of a type; `text` completes the message "… is not allowed: it takes …"."""
+    """The allowed values of a type. `text` names them in errors: "… is not allowed: it takes …"."""
 
     text: str
     accept: Callable[[ConfigValue], bool]
@@ -73,10 +74,8 @@ def matching(pattern: str, text: str) -> Bounds:
 
 def partitioner() -> Bounds:
     """Allow the names of the built-in partitioners, and module:function."""
-    return matching(
-        r"default|round-robin|uniform-sticky|[A-Za-z_][\w.]*:[A-Za-z_]\w*",
-        "default, round-robin, uniform-sticky or module:function",
-    )
+    pattern = "|".join([*BUILT_IN, r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"])
+    return matching(pattern, f"{', '.join(BUILT_IN)} or module:function")
 
 
 def replicas() -> Bounds:

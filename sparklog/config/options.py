@@ -24,6 +24,7 @@ from sparklog.config.keys import (
     partitioner,
 )
 from sparklog.errors import InvalidConfigError, InvalidOptionError
+from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 
 STORAGE_PREFIX = "storage."
 
@@ -33,9 +34,9 @@ DURATION = r"([0-9]+)\s*(us|ms|s|m|min|h|d)?"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. `default` is text; None: an option that is not given has the value None.
+    """One option. `default` is text, or None: then an option that is not given is None.
 
-    With `ignores_case` a value is taken in lower case.
+    With `ignores_case` a value is read in lower case.
     """
 
     name: str
@@ -148,8 +149,8 @@ _TIMES = "JSON {topic: {partition: milliseconds}}"
 
 ISOLATION_LEVEL = _choice(
     "isolation.level",
-    "read_uncommitted",
-    ("read_uncommitted", "read_committed"),
+    READ_UNCOMMITTED,
+    (READ_UNCOMMITTED, READ_COMMITTED),
     "read_committed: stop before open transactions, leave out records of aborted ones.",
 )
 

@@ -6,4 +6,4 @@ DEFAULT: Final = "default"
 ROUND_ROBIN: Final = "round-robin"
 UNIFORM_STICKY: Final = "uniform-sticky"
 BUILT_IN: Final = (DEFAULT, ROUND_ROBIN, UNIFORM_STICKY)
-"""The partitioners without code of the user's; a client of a service may choose only these."""
+"""All partitioners except a user's own functions. A client of a service may choose only these."""

@@ -17,7 +17,7 @@ PARSED_MAX: Final = 256
 
 
 class ConfigSource(StrEnum):
-    """Who set a value (ConfigEntry.ConfigSource)."""
+    """The place where a value was set (ConfigEntry.ConfigSource)."""
 
     DEFAULT = "DEFAULT_CONFIG"
     TOPIC = "DYNAMIC_TOPIC_CONFIG"

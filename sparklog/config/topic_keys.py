@@ -313,7 +313,7 @@ SPARKLOG_KEYS: tuple[ConfigKey, ...] = (
         1024 * 1024,
         0,
         "The largest size of a partition's batches in one write that go into a shared segment; "
-        "larger ones get a segment of their own, with 0 all do.",
+        "a larger one gets a segment of its own. With 0 there are no shared segments.",
     ),
 )
 """sparklog's own keys."""

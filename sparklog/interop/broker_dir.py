@@ -47,7 +47,7 @@ class SegmentFiles:
         return self.sizes[".log"]
 
     def name(self, suffix: str) -> str:
-        """The name of one of its files."""
+        """Return the name of its file with a suffix."""
         return f"{self.base_offset:020d}{suffix}"
 
 

@@ -32,7 +32,7 @@ _METADATA: Final = re.compile(r"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?", r
 
 
 def read_offsets(data: bytes, file: str) -> dict[TopicPartition, int]:
-    """The offsets of a checkpoint. Raises CorruptionError naming `file` and the line."""
+    """Return the offsets of a checkpoint. Raises CorruptionError naming `file` and the line."""
     found: dict[TopicPartition, int] = {}
     for number, fields in _entries(data, file, 3):
         topic, partition, offset = fields
@@ -42,13 +42,13 @@ def read_offsets(data: bytes, file: str) -> dict[TopicPartition, int]:
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """The bytes of a checkpoint."""
+    """Return the bytes of a checkpoint."""
     lines = [f"{key.topic} {key.partition} {offset}" for key, offset in sorted(offsets.items())]
     return _encoded(lines)
 
 
 def read_epochs(data: bytes, file: str) -> list[EpochStart]:
-    """Leader epochs and their start offsets, both in ascending order. Raises CorruptionError."""
+    """Return leader epochs and their start offsets, both ascending. Raises CorruptionError."""
     found: list[EpochStart] = []
     for number, fields in _entries(data, file, 2):
         epoch, start = (_number(text, file, number) for text in fields)
@@ -61,12 +61,12 @@ def read_epochs(data: bytes, file: str) -> list[EpochStart]:
 
 
 def encode_epochs(epochs: Sequence[tuple[int, int]]) -> bytes:
-    """The bytes of a leader epoch checkpoint."""
+    """Return the bytes of a leader epoch checkpoint; `epochs` are (epoch, start offset)."""
     return _encoded([f"{epoch} {start}" for epoch, start in epochs])
 
 
 def read_topic_id(data: bytes, file: str) -> str:
-    """The topic id that a partition.metadata names. Raises CorruptionError."""
+    """Return the topic id in a partition.metadata. Raises CorruptionError."""
     text = data[:1024].decode(errors="replace")
     match = _METADATA.fullmatch(text)
     if match is None or len(data) > len(text.encode()):
@@ -75,7 +75,7 @@ def read_topic_id(data: bytes, file: str) -> str:
 
 
 def encode_topic_id(topic_id: str) -> bytes:
-    """The bytes of a partition.metadata."""
+    """Return the bytes of a partition.metadata."""
     return f"version: 0\ntopic_id: {topic_id}".encode()
 
 

@@ -44,12 +44,12 @@ _Key = tuple[str, str, int]
 
 
 def committed_offsets(log_dirs: Sequence[str]) -> list[GroupOffset]:
-    """The committed offsets in brokers' log directories, as `consumer_offsets` returns them."""
+    """Return the committed offsets in brokers' log directories, as `consumer_offsets`."""
     return consumer_offsets(BrokerDirs(log_dirs).partitions_of(OFFSETS_TOPIC))
 
 
 def consumer_offsets(partitions: Iterable[PartitionDir]) -> list[GroupOffset]:
-    """The committed offsets of all groups, sorted by group, topic and partition.
+    """Return the committed offsets of all groups, sorted by group, topic and partition.
 
     `partitions` are those of __consumer_offsets. Raises CorruptRecordError naming the file.
     """
@@ -60,8 +60,9 @@ def consumer_offsets(partitions: Iterable[PartitionDir]) -> list[GroupOffset]:
 
 
 def pending_offsets(partitions: Iterable[PartitionDir]) -> dict[int, list[GroupOffset]]:
-    """The offsets in open transactions, by producer id; of each group and partition the newest one.
+    """Return the offsets in open transactions, by producer id.
 
+    Of several offsets of a group and partition it is the newest one.
     `partitions` are those of __consumer_offsets. Raises CorruptRecordError naming the file.
     """
     found: dict[int, list[GroupOffset]] = {}

@@ -31,7 +31,7 @@ _KRAFT: Final[dict[int, tuple[str, Schema]]] = {
 
 
 def control_type(key: bytes | None) -> int:
-    """The type of a control record. Raises CorruptRecordError for a key without a type."""
+    """Return the type of a control record. Raises CorruptRecordError for a key without a type."""
     if key is None or len(key) < 4:
         size = "null" if key is None else f"only {len(key)}"
         raise CorruptRecordError(

@@ -95,7 +95,7 @@ class DumpedFile:
 
 
 def base_offset(name: str) -> int:
-    """The number in front of the first dot of a file name. Raises UsageError if there is none."""
+    """Return the number before the first dot of a file name. Raises UsageError without one."""
     digits = name.partition(".")[0]
     if not re.fullmatch(r"[+-]?[0-9]{1,40}", digits) or not -(2**63) <= int(digits) < 2**63:
         raise UsageError(f"{name}: a segment's file is named after its base offset, <digits>.<…>")

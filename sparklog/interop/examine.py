@@ -142,7 +142,7 @@ def _earliest(known: int | None, batches: BatchTable) -> int | None:
 
 
 def marker_of(view: Bytes, batch: BatchTable) -> int:
-    """The type of the control record in a table of one batch. Raises CorruptRecordError."""
+    """Return the type of the control record in a table of one batch. Raises CorruptRecordError."""
     position, size = int(batch.position[0]), int(batch.size[0])
     for record in records_at(view, position, size):
         return control_type(record.key)

@@ -48,17 +48,17 @@ class JavaRecord(NamedTuple):
 
 
 def int32(value: int) -> int:
-    """The value with int32's overflow."""
+    """Return a value after int32's overflow."""
     return (value + 2**31) % 2**32 - 2**31
 
 
 def int64(value: int) -> int:
-    """The value with int64's overflow."""
+    """Return a value after int64's overflow."""
     return (value + 2**63) % 2**64 - 2**63
 
 
 def later_sequence(sequence: int, increment: int) -> int:
-    """DefaultRecordBatch.incrementSequence, with its int32 overflow."""
+    """Return a later sequence (DefaultRecordBatch.incrementSequence, with its int32 overflow)."""
     if sequence > int32(2**31 - 1 - increment):
         return int32(increment - (2**31 - 1 - sequence) - 1)
     return int32(sequence + increment)
@@ -72,18 +72,18 @@ class Reader:
         self.at = 0
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes."""
+        """Return the next `size` bytes."""
         if size < 0 or size > len(self.data) - self.at:
             raise CorruptRecordError("Found invalid record structure")
         self.at += size
         return self.data[self.at - size : self.at]
 
     def number(self, size: int) -> int:
-        """A signed big-endian integer."""
+        """Return the signed big-endian integer in the next `size` bytes."""
         return int.from_bytes(self.take(size), "big", signed=True)
 
     def varint(self, longest: int = layout.MAX_VARINT_SIZE) -> int:
-        """A zig-zag varint of int32, or of int64 when `longest` is 10 (ByteUtils)."""
+        """Return a zig-zag varint: an int32, or an int64 if `longest` is 10 bytes (ByteUtils)."""
         code = 0
         for shift in range(longest):
             byte = self.take(1)[0]

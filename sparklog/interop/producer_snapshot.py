@@ -46,7 +46,7 @@ class ProducerState(NamedTuple):
 
 
 def read_snapshot(data: Buffer) -> list[ProducerState]:
-    """The producers of a snapshot. Raises CorruptionError, with Kafka's message, for damage."""
+    """Return the producers of a snapshot. Raises CorruptionError, with Kafka's message."""
     raw = byte_view(data).tobytes()
     count, stored = _head(raw)
     if len(raw) < _HEAD.size + count * _ENTRY.size:
@@ -62,7 +62,7 @@ def read_snapshot(data: Buffer) -> list[ProducerState]:
 
 
 def _head(raw: bytes) -> tuple[int, int]:
-    """The number of entries and the checksum."""
+    """Return the number of entries and the stored checksum."""
     if len(raw) >= 2 and (version := int.from_bytes(raw[:2], "big", signed=True)) != VERSION:
         raise _refused(f"Snapshot contained an unknown file version {version}")
     if len(raw) < _HEAD.size:
@@ -84,6 +84,6 @@ def _refused(reason: str) -> CorruptionError:
 
 
 def encode_snapshot(states: Sequence[ProducerState]) -> bytes:
-    """The bytes of a snapshot."""
+    """Return the bytes of a snapshot."""
     body = struct.pack(">i", len(states)) + b"".join(_ENTRY.pack(*state) for state in states)
     return struct.pack(">hI", VERSION, crc32c(body)) + body

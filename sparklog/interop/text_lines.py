@@ -81,7 +81,7 @@ class Lines:
 
 
 def numbers(values: NDArray[Any]) -> Numbers:
-    """Integers as decimal text."""
+    """Return the part with these integers, one in each line, in decimal."""
     wide = np.ascontiguousarray(values, np.int64)
     sizes = np.empty_like(wide)
     kernels.number_sizes(wide, sizes)
@@ -89,7 +89,7 @@ def numbers(values: NDArray[Any]) -> Numbers:
 
 
 def words(choice: NDArray[Any], texts: Sequence[str]) -> Slices:
-    """`texts[choice]` for every row."""
+    """Return the part with texts[choice[i]] in line i."""
     encoded = [text.encode() for text in texts]
     sizes = np.array([len(text) for text in encoded])
     starts = sizes.cumsum() - sizes
@@ -97,12 +97,12 @@ def words(choice: NDArray[Any], texts: Sequence[str]) -> Slices:
 
 
 def flags(values: NDArray[np.bool_]) -> Slices:
-    """`true` and `false`, as Java prints them."""
+    """Return the part with `true` or `false`, as Java prints them."""
     return words(values.astype(np.int64), ("false", "true"))
 
 
 def texts(values: pa.Array) -> Slices:
-    """The bytes of a binary array; none for a null."""
+    """Return the part with the bytes of a binary array; a null has none."""
     starts = np.frombuffer(values.buffers()[1], np.int32)[values.offset :][: len(values)]
     sizes = pc.fill_null(pc.binary_length(values), 0).to_numpy()
     data = values.buffers()[2]
@@ -110,18 +110,18 @@ def texts(values: pa.Array) -> Slices:
 
 
 def after(title: str, values: pa.Array) -> list[Part]:
-    """The title and the value; nothing for a null."""
+    """Return the parts with the title and the value; a null has neither."""
     is_there = values.is_valid().to_numpy(zero_copy_only=False)
     return [words(is_there.astype(np.int64), ("", title)), texts(values)]
 
 
 def byte_array(data: "bytes | pa.Buffer") -> Bytes:
-    """Bytes as the kernels take them; not a copy."""
+    """Return a view of bytes as the kernels take them."""
     return np.frombuffer(data, np.uint8)
 
 
 def java_text(data: bytes) -> bytes:
-    """Bytes as `new String(bytes, UTF_8)` prints them: invalid UTF-8 becomes U+FFFD.
+    """Return bytes as `new String(bytes, UTF_8)` prints them: invalid UTF-8 becomes U+FFFD.
 
     Python does the same, except for an encoded surrogate, whole or cut: Java replaces it by one
     character.
@@ -134,7 +134,7 @@ def java_text(data: bytes) -> bytes:
 
 
 def java_texts(values: pa.Array) -> pa.Array:
-    """`java_text` of a binary array, nulls kept."""
+    """Return `java_text` of each value of a binary array; nulls stay."""
     try:
         values.cast(pa.string())
     except pa.ArrowInvalid:
@@ -144,7 +144,7 @@ def java_texts(values: pa.Array) -> pa.Array:
 
 
 def content(lines: Lines) -> memoryview:
-    """The bytes of all lines, one after another."""
+    """Return the bytes of all lines, one after another."""
     ends = np.cumsum(lines.sizes)
     out = np.empty(int(lines.sizes.sum()), np.uint8)
     lines.put(out, ends - lines.sizes)
@@ -152,7 +152,7 @@ def content(lines: Lines) -> memoryview:
 
 
 def interleaved(heads: Lines, lines: Lines, counts: Int64s) -> memoryview:
-    """The bytes of head 0, its `counts[0]` lines, head 1, and so on."""
+    """Return the bytes of head 0, its `counts[0]` lines, head 1, and so on."""
     head_rows = np.arange(len(counts)) + np.cumsum(counts) - counts
     is_line = np.ones(len(heads.sizes) + len(lines.sizes), bool)
     is_line[head_rows] = False

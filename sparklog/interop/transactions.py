@@ -23,7 +23,7 @@ from sparklog.record.batches import BatchTable
 from sparklog.record.markers import ABORT, COMMIT
 
 MarkerOf = Callable[[BatchTable], int]
-"""The type of the control record in a table of one batch."""
+"""Returns the type of the control record in a table of one batch: ABORT, COMMIT or another."""
 
 
 class Span(NamedTuple):
@@ -95,7 +95,7 @@ class Transactions:
 
 
 def spans_of(entry: SegmentEntry) -> list[Span]:
-    """The aborted transactions of a segment's row."""
+    """Return the aborted transactions of a segment's row, in offsets of the log."""
     base = entry.base_offset
     return [
         Span(one.producer_id, base + one.first_delta, base + one.last_delta)

@@ -45,7 +45,7 @@ class AbortedTxn(NamedTuple):
 
 
 def read_txn_index(data: Buffer) -> list[AbortedTxn]:
-    """The entries of a `.txnindex`. Raises CorruptionError for an unknown version."""
+    """Return the entries of a `.txnindex`. Raises CorruptionError for an unknown version."""
     names = list(AbortedTxn._fields)
     return [AbortedTxn(*row) for piece in txn_index_pieces(data) for row in piece[names].tolist()]
 
@@ -70,5 +70,5 @@ def txn_index_pieces(data: Buffer) -> Iterator[NDArray[np.void]]:
 
 
 def encode_txn_index(entries: list[AbortedTxn]) -> bytes:
-    """The bytes of a `.txnindex`."""
+    """Return the bytes of a `.txnindex`."""
     return b"".join(_ENTRY.pack(*entry) for entry in entries)

@@ -32,19 +32,19 @@ _NO_CHOICES: Final = np.empty(0, np.int32)
 
 
 class Partitioner(Protocol):
-    """Assigns partitions batch by batch; what it must remember stays in the object."""
+    """Assigns partitions batch by batch; the object keeps the state between two batches."""
 
     def assign(self, columns: RecordColumns, num_partitions: int) -> NDArray[np.int32]:
-        """The partition of each row, all in [0, num_partitions)."""
+        """Return the partition of each row, in [0, num_partitions)."""
         ...
 
 
 def resolve_partitioner(name: str, batch_bytes: int, seed: int) -> Partitioner:
-    """The partitioner of that name, at its beginning.
+    """Return a new partitioner of this name.
 
-    `batch_bytes` is `batch.size`, for stickiness; `seed` decides what sticky partitioners draw, so
-    the same rows and seed give the same partitions. Raises InvalidOptionError for an unknown name,
-    or a function that cannot be imported or called.
+    `batch_bytes` is `batch.size`, for the sticky ones, which draw by `seed`: the same rows and seed
+    give the same partitions. Raises InvalidOptionError for an unknown name, and for a function that
+    cannot be imported or called.
     """
     if name == DEFAULT:
         return DefaultPartitioner(batch_bytes, seed)
@@ -56,11 +56,11 @@ def resolve_partitioner(name: str, batch_bytes: int, seed: int) -> Partitioner:
 
 
 def resolve_by_row(name: str, seed: int) -> Partitioner:
-    """The partitioner of that name, changed so that a row's partition depends on the row alone.
+    """Return a partitioner by which the partition of a row depends on the row alone.
 
-    If the named one depends on earlier rows, a hash of the row's key, value and time, and `seed`,
-    choose the partition instead. A function of your own must depend on the row alone. Raises as
-    `resolve_partitioner`.
+    Where the partitioner of this name depends on earlier rows, a hash of the row's key, value and
+    time, and of `seed`, chooses instead. A function of your own must depend on the row alone.
+    Raises as `resolve_partitioner`.
     """
     if name in BUILT_IN:
         return RowPartitioner(seed, is_keyed=name == DEFAULT)
@@ -68,9 +68,9 @@ def resolve_by_row(name: str, seed: int) -> Partitioner:
 
 
 class RowPartitioner:
-    """By the hash of the key, if `is_keyed` and there is one, else by that of the whole row.
+    """By the hash of the key, if `is_keyed` and the row has a key; else by the hash of the row.
 
-    Rows without a key that are alike in value and time go to one partition.
+    Rows without a key that have the same value and time go to one partition.
     """
 
     def __init__(self, seed: int, *, is_keyed: bool) -> None:
@@ -78,7 +78,7 @@ class RowPartitioner:
         self._is_keyed = is_keyed
 
     def assign(self, columns: RecordColumns, num_partitions: int) -> NDArray[np.int32]:
-        """The partition of each row; headers do not count."""
+        """Return the partition of each row; headers do not count."""
         drawn = (self._hashed(columns) % np.uint64(num_partitions)).astype(np.int32)
         out = np.full(len(columns), -1, np.int32)
         if self._is_keyed:
@@ -86,11 +86,11 @@ class RowPartitioner:
         return np.where(out < 0, drawn, out)
 
     def _hashed(self, columns: RecordColumns) -> NDArray[np.uint64]:
-        """A hash of key, value, time and seed of each row: rounds of MurmurHash3's finalizer."""
+        """Return a hash of key, value, time and seed of each row, by MurmurHash3's finalizer."""
         hashed = columns.timestamp.view(np.uint64) ^ self._seed
         for column, name in ((columns.key, "key"), (columns.value, "value")):
             found = binary_column(column, name)
-            # All rows are null where there are no offsets, as in a column of Arrow's type null.
+            # A column of Arrow's type null has no offsets: all its rows are null.
             numbers = kernels.murmur2(found.offsets, found.data).astype(np.int64).view(np.uint64)
             hashed = _mixed(hashed) ^ (numbers if len(numbers) else np.uint64(0))
         return _mixed(hashed)
@@ -105,7 +105,7 @@ class StickyPartitioner:
         self._state = np.array([-1, 0, 0], np.int64)
 
     def assign(self, columns: RecordColumns, num_partitions: int) -> NDArray[np.int32]:
-        """The partition of each row; headers do not count among the bytes."""
+        """Return the partition of each row; headers do not count among the bytes."""
         out = np.full(len(columns), -1, np.int32)
         self.fill(binary_column(columns.key, "key"), columns.value, num_partitions, out)
         return out
@@ -113,7 +113,7 @@ class StickyPartitioner:
     def fill(
         self, keys: BinaryColumn, value: pa.Array, num_partitions: int, out: NDArray[np.int32]
     ) -> None:
-        """Sets the partition of each row for which `out` is negative, in place."""
+        """Set the partition of each row for which `out` is negative, in place."""
         partition, used, _ = self._state.tolist()
         if partition >= num_partitions:
             partition = self._state[kernels.STICKY_PARTITION] = -1
@@ -129,10 +129,10 @@ class StickyPartitioner:
         kernels.assign_sticky(keys, values, self._batch_bytes, choices, self._state, out)
 
     def stay(self, value_bytes: Sequence[int], num_partitions: int) -> int | None:
-        """Assign a few rows without keys as `fill` does, if it would draw no partition for them.
+        """Assign a few rows without keys as `fill` does; return the partition of all of them.
 
-        `value_bytes` are the sizes of their values, -1 for null. Returns the partition of all of
-        them; None, having done nothing, if one might have to be drawn.
+        `value_bytes` are the sizes of their values, -1 for null. Returns None, and changes nothing,
+        if `fill` may draw a partition for one of them.
         """
         partition, used, _ = self._state.tolist()
         bytes_max = sum(value_bytes) + len(value_bytes) * (1 + kernels.RECORD_OVERHEAD_MAX)
@@ -149,7 +149,7 @@ class DefaultPartitioner:
         self._sticky = StickyPartitioner(batch_bytes, seed)
 
     def assign(self, columns: RecordColumns, num_partitions: int) -> NDArray[np.int32]:
-        """The partition of each row."""
+        """Return the partition of each row."""
         out = np.empty(len(columns), np.int32)
         keys = binary_column(columns.key, "key")
         if kernels.assign_by_key(keys, num_partitions, out):
@@ -168,16 +168,16 @@ class RoundRobinPartitioner:
         self._count = 0
 
     def assign(self, columns: RecordColumns, num_partitions: int) -> NDArray[np.int32]:
-        """The partition of each row."""
+        """Return the partition of each row."""
         rows = np.arange(self._count, self._count + len(columns))
         self._count += len(columns)
         return (rows % num_partitions).astype(np.int32)
 
 
 class FunctionPartitioner:
-    """Asks function(key: pa.Array, value: pa.Array, num_partitions: int).
+    """By function(key: pa.Array, value: pa.Array, num_partitions: int).
 
-    It returns an Arrow array, a numpy array or a sequence of integers, one per row.
+    The function returns an Arrow array, a numpy array or a sequence of integers, one for each row.
     """
 
     def __init__(self, name: str, function: Callable[[pa.Array, pa.Array, int], Any]) -> None:
@@ -185,9 +185,10 @@ class FunctionPartitioner:
         self._function = function
 
     def assign(self, columns: RecordColumns, num_partitions: int) -> NDArray[np.int32]:
-        """The function's answer. Raises InvalidOptionError when it is not a partition per row.
+        """Return the function's answer.
 
-        An exception of the function is an InvalidOptionError, too; only sparklog's own errors pass.
+        Raises InvalidOptionError if it is not a partition for each row, and for an exception of the
+        function. Errors of sparklog.errors pass as they are.
         """
         try:
             answer = self._function(columns.key, columns.value, num_partitions)
@@ -241,12 +242,12 @@ def merge_explicit(
     assign: Callable[[], NDArray[np.int32]],
     num_partitions: int,
 ) -> NDArray[np.int32]:
-    """The partition a row names itself, else the one assigned.
+    """Return the partition that each row names, or else the one that `assign` returns.
 
-    `explicit` is an Arrow array of integers, null where the row names none, or None; `assign` is
-    called only when some row needs it, and then for all rows, so that hashing sees whole columns.
-    Raises UnknownTopicError, naming partition, row and count, for one outside [0, num_partitions),
-    and InvalidOptionError when the column does not hold integers.
+    `explicit` is an Arrow array of integers, null where a row names no partition; None if none
+    does. `assign` returns a partition for every row; it is called only if a row needs it. Raises
+    UnknownTopicError with row and partition for a partition outside [0, num_partitions), and
+    InvalidOptionError for a column of another type.
     """
     if explicit is None or explicit.null_count == len(explicit):
         return assign()
@@ -293,7 +294,7 @@ def _imported(name: str) -> Callable[[pa.Array, pa.Array, int], Any]:
 
 
 def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Numbers whose every bit depends on every bit (fmix64); multiplication wraps."""
+    """Return numbers of which each bit depends on all bits of the given ones (fmix64)."""
     for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
         numbers = (numbers ^ (numbers >> np.uint64(33))) * np.uint64(factor)
     return numbers ^ (numbers >> np.uint64(33))

@@ -1,9 +1,9 @@
 """ABORT markers that an export writes for open transactions.
 
 Here, a read_committed reader stops at an open transaction. A broker that mounts the exported log
-would show its records as committed: it knows no open transaction, because it was stopped cleanly,
-and the producer snapshot that it gets has none. So the export appends an ABORT marker for each open
-transaction at the end of the log.
+would show its records as committed: its producer snapshot names no open transaction, and a broker
+that was stopped cleanly does not search the log for one. So the export appends an ABORT marker for
+each open transaction at the end of the log.
 """
 
 from collections.abc import Iterable, Iterator

@@ -19,7 +19,7 @@ from typing import Final
 from sparklog.errors import CorruptionError, LogDirError
 from sparklog.interop import checkpoints
 from sparklog.interop.file_records import FILE_BYTES_MAX
-from sparklog.log.names import OFFSET_MAX, PARTITIONS_MAX, topic_name_problem
+from sparklog.log.names import OFFSET_MAX, PARTITIONS_MAX, segment_name, topic_name_problem
 from sparklog.model import TopicPartition
 from sparklog.storage.failures import os_errors
 from sparklog.storage.local import LocalFiles
@@ -48,7 +48,7 @@ class SegmentFiles:
 
     def name(self, suffix: str) -> str:
         """Return the name of its file with a suffix."""
-        return f"{self.base_offset:020d}{suffix}"
+        return segment_name(self.base_offset, None, suffix)
 
 
 class PartitionDir:

@@ -11,11 +11,11 @@ from contextlib import ExitStack, contextmanager
 
 from sparklog.errors import CorruptionError, LogDirError
 from sparklog.interop.broker_dir import BrokerDir, PartitionDir
-from sparklog.interop.examine import Source, walked
-from sparklog.log.names import LOG_SUFFIX
+from sparklog.interop.examine import source_of, walked
 from sparklog.model import TopicPartition
 
 NOTHING = (-1, -1)
+"""The end of a log that cannot be read."""
 
 
 class BrokerDirs:
@@ -43,10 +43,10 @@ class BrokerDirs:
     def partitions(self, wanted: Collection[str] | None = None) -> list[PartitionDir]:
         """Return the directories of partitions, by topic and number; of replicas the one to take.
 
-        All directories with a problem are returned; a partition.metadata without an id is one.
-        Raises LogDirError for a topic that has two ids, also in a single log directory: a broker
-        keeps only the partitions of the topic that exists, so the others are of a deleted one. If
-        topics are `wanted`, the ids of others do not matter.
+        Directories with a `problem` are all returned; a partition.metadata without an id is a
+        problem. Raises LogDirError for a topic that has two ids, also in a single log directory:
+        one of the two topics was deleted. The ids of topics that are not `wanted` (None: all) do
+        not matter.
         """
         found = [one for directory in self._dirs for one in directory.partitions()]
         _check_ids(one for one in found if wanted is None or one.topic_partition.topic in wanted)
@@ -110,12 +110,10 @@ def end_of(partition: PartitionDir) -> tuple[int, int]:
     try:
         segments = partition.segments()
         for files in reversed(segments):
-            name = files.name(LOG_SUFFIX)
-            path = f"{partition.path}/{name}"
-            is_newest = files is segments[-1]
-            source = Source(partition.files, name, files.log_bytes, path, is_newest=is_newest)
             end = NOTHING
-            for _, _, batches in walked(source):
+            for _, _, batches in walked(
+                source_of(partition, files, is_newest=files is segments[-1])
+            ):
                 end = int(batches.leader_epoch[-1]), int(batches.next_offset[-1])
             if end != NOTHING:
                 # If the last segments have expired, the broker keeps an empty one at the log's end.

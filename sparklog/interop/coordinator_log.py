@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterator
 
 from sparklog.errors import CorruptRecordError
 from sparklog.interop.broker_dir import PartitionDir
-from sparklog.interop.examine import Source, walked
+from sparklog.interop.examine import source_of, walked
 from sparklog.interop.file_records import Bytes
-from sparklog.log.names import LOG_SUFFIX
 from sparklog.record.batches import BatchTable
 from sparklog.record.scan import verify_checksums
 
@@ -34,14 +33,11 @@ def batches_of(partition: PartitionDir) -> Iterator[tuple[Bytes, BatchTable, str
     """
     segments = partition.segments()
     for files in segments:
-        name = files.name(LOG_SUFFIX)
-        path = f"{partition.path}/{name}"
-        is_newest = files is segments[-1]
-        source = Source(partition.files, name, files.log_bytes, path, is_newest=is_newest)
+        source = source_of(partition, files, is_newest=files is segments[-1])
         for view, position, batches in walked(source):
             try:
                 verify_checksums(view, batches)
             except CorruptRecordError as error:
-                raise error.in_file(path, position) from None
+                raise error.in_file(source.path, position) from None
             for slot in range(len(batches)):
-                yield view, batches.slice(slot, slot + 1), path, position
+                yield view, batches.slice(slot, slot + 1), source.path, position

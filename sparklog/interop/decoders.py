@@ -30,7 +30,7 @@ _DECODERS: Final[dict[str, Callable[[bytes], bytes]]] = {
 def class_decoder(key: str | None, value: str | None) -> Decoder | None:
     """Return the decoder for the class names of key and value; None if both are plain text.
 
-    Raises InvalidOptionError for a class that is not one of Kafka's: no class is loaded here.
+    Raises InvalidOptionError for a class that is not Kafka's: no code of a user's is loaded.
     """
     keys, values = (_of(name) for name in (key, value))
     if keys is java_text and values is java_text:

@@ -48,7 +48,7 @@ GROUP_BYTES: Final = 4 * 1024 * 1024
 """About how many bytes of the file are decoded and printed at once."""
 DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
 """The most decompressed bytes of a group of batches; a single batch may have more."""
-_MODERN: Final = (
+_TITLES_V2: Final = (
     "baseOffset: ", " lastOffset: ", " count: ", " baseSequence: ", " lastSequence: ",
     " producerId: ", " producerEpoch: ", " partitionLeaderEpoch: ", " isTransactional: ",
     " isControl: ", " deleteHorizonMs: ",
@@ -229,7 +229,7 @@ def _titles(batches: BatchTable) -> list[str | Part]:
         flags(batches.attributes & layout.CONTROL_MASK != 0),
         _horizons(batches),
     )
-    return [part for pair in zip(_MODERN, columns, strict=True) for part in pair]
+    return [part for pair in zip(_TITLES_V2, columns, strict=True) for part in pair]
 
 
 def _horizons(batches: BatchTable) -> str | Part:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sparklog.errors import CorruptRecordError, UsageError
 from sparklog.interop.dump_log import DumpedFile, Findings, Text
-from sparklog.interop.file_records import FILE_BYTES_MAX, Bytes, OddBatch, walk
+from sparklog.interop.file_records import FILE_BYTES_MAX, Bytes, OddBatch, int_at, walk
 from sparklog.interop.index_checks import OFFSET_DTYPE, TIME_DTYPE
 from sparklog.interop.java_records import records_at
 from sparklog.interop.text_lines import Lines, content, numbers
@@ -96,11 +96,10 @@ class _Log:
 
 
 def _odd_last_offset(view: Bytes, batch: OddBatch) -> int:
-    base = int.from_bytes(view[batch.position : batch.position + 8].tobytes(), "big", signed=True)
+    base = int_at(view, batch.position, 8)
     if batch.magic < layout.MAGIC_V2:
         return base
-    at = batch.position + layout.LAST_OFFSET_DELTA
-    return base + int.from_bytes(view[at : at + 4].tobytes(), "big", signed=True)
+    return base + int_at(view, batch.position + layout.LAST_OFFSET_DELTA, 4)
 
 
 def dump_index(

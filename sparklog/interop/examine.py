@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from sparklog.errors import CorruptRecordError
+from sparklog.interop.broker_dir import PartitionDir, SegmentFiles
 from sparklog.interop.control_records import control_type
 from sparklog.interop.epochs import Epochs
 from sparklog.interop.file_records import Bytes
@@ -20,6 +21,7 @@ from sparklog.interop.java_records import records_at
 from sparklog.interop.sequences import Sequences
 from sparklog.interop.transactions import Transactions
 from sparklog.log.indexer import Indexes
+from sparklog.log.names import LOG_SUFFIX
 from sparklog.log.segment_writer import SegmentBuilder, SegmentSummary
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable, byte_view
@@ -62,6 +64,13 @@ class Source:
     path: str
     start: int = 0
     is_newest: bool = False
+
+
+def source_of(partition: PartitionDir, files: SegmentFiles, *, is_newest: bool) -> Source:
+    """Return the place of a segment's `.log` in the directory of its partition."""
+    name = files.name(LOG_SUFFIX)
+    path = f"{partition.path}/{name}"
+    return Source(partition.files, name, files.log_bytes, path, is_newest=is_newest)
 
 
 def walked(source: Source) -> Iterator[tuple[Bytes, int, BatchTable]]:

@@ -113,7 +113,8 @@ def export_to(catalog: Catalog, directory: str, options: ExportOptions) -> list[
     return _exported(catalog, path, topics, options, staging, has_ids=False)
 
 
-Job = tuple[TopicDescription, TopicPartition, PartitionLog]
+_Job = tuple[TopicDescription, TopicPartition, PartitionLog]
+"""A partition to export: its topic, its name and its log."""
 
 
 def _topics(catalog: Catalog, names: Sequence[str] | None) -> list[TopicDescription]:
@@ -175,7 +176,7 @@ def _exported(
         for topic_partition in _partitions_of(topic)
     ]
 
-    def export(job: Job) -> ExportReport:
+    def export(job: _Job) -> ExportReport:
         topic, topic_partition, _ = job
         if not has_ids:
             staging.folder(topic_partition).write_new(
@@ -199,7 +200,7 @@ def _exported(
 
 
 def _partition(
-    catalog: Catalog, job: Job, options: ExportOptions, staging: Staging
+    catalog: Catalog, job: _Job, options: ExportOptions, staging: Staging
 ) -> ExportReport:
     topic, topic_partition, log = job
     target = staging.folder(topic_partition)

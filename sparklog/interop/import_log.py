@@ -63,9 +63,9 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReport:
-    """The outcome of one partition: its new offsets, or the `problem` why it was refused.
+    """The outcome of one partition: its new offsets, or the `problem` for which it was refused.
 
-    `notes` tell what readers of the partition should know.
+    `notes` are facts that readers of the partition should know.
     """
 
     topic_partition: TopicPartition

@@ -18,7 +18,7 @@ from sparklog.errors import CorruptionError, UsageError
 from sparklog.interop.broker_dir import PartitionDir, SegmentFiles
 from sparklog.interop.checkpoints import LEADER_EPOCH, read_epochs
 from sparklog.interop.epochs import Epochs
-from sparklog.interop.examine import Examined, Source, examine
+from sparklog.interop.examine import Examined, examine, source_of
 from sparklog.interop.index_checks import check_offset_index, check_time_index
 from sparklog.interop.producer_snapshot import SNAPSHOT_SUFFIX, read_snapshot
 from sparklog.interop.producer_snapshot import ProducerState as SnapshotState
@@ -27,7 +27,7 @@ from sparklog.interop.sealed import trusted
 from sparklog.interop.sequences import NO_OFFSET, Sequences
 from sparklog.interop.take_files import FileTaker
 from sparklog.interop.transactions import Span, Transactions, spread
-from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.cluster import PRODUCER_IDS_END
 from sparklog.metadata.edit import EpochStart, OpenTransaction, PartitionState
@@ -71,7 +71,7 @@ class ImportedPartition:
 
     `aborted` are the transactions whose ABORT marker was imported; they may have begun before.
     `transactions` are the open transactions at the new end, `producers` are the producers there.
-    `notes` tell what readers should know.
+    `notes` are facts that readers should know.
     """
 
     entries: tuple[SegmentEntry, ...]
@@ -121,9 +121,9 @@ class PartitionImport:
     def run(self, known: Known) -> ImportedPartition:
         """Check and take new batches; without new batches there are no entries.
 
-        Raises CorruptionError naming the file and, if known, the position, also if this is another
-        log than the one imported before, and UsageError if records were produced here since the
-        last import, or if a snapshot is missing.
+        Raises CorruptionError naming the file and, if known, the position, for damage, and if this
+        is another log than the one imported before; UsageError if records were produced here since
+        the last import, or if a snapshot is missing.
         """
         end = known.state.imported_end_offset
         if known.state.log_end_offset > end:
@@ -170,7 +170,9 @@ class PartitionImport:
                 f"{self._source.path}: it has no .log, and up to {end} was imported: "
                 f"a part of the directory is missing"
             )
-        sources = [self._source_of(files, files is segments[-1]) for files in segments]
+        sources = [
+            source_of(self._source, files, is_newest=files is segments[-1]) for files in segments
+        ]
         if known.epochs:
             check_epoch(sources[-len(_from(segments, end)) :], end, known.epochs[-1].epoch)
         if known.newest is not None:
@@ -191,7 +193,7 @@ class PartitionImport:
     def _drop_ended(
         self, transactions: Transactions, known: Known, end: int
     ) -> list[OpenTransaction]:
-        """Take out and return known transactions that the newest snapshot up to `end` has not open.
+        """Take out and return the transactions that have ended by the newest snapshot up to `end`.
 
         The import before has read the log up to its end, so only a snapshot above that counts.
         """
@@ -206,13 +208,18 @@ class PartitionImport:
         for offset in reversed(self._source.snapshots()):
             if offset <= end:
                 try:
-                    yield offset, read_snapshot(self._source.read(_snapshot_name(offset)))
+                    yield (
+                        offset,
+                        read_snapshot(
+                            self._source.read(segment_name(offset, None, SNAPSHOT_SUFFIX))
+                        ),
+                    )
                 except CorruptionError:
                     continue
 
     def _open_at(self, base_offset: int) -> tuple[OpenTransaction, ...] | None:
         """Return the transactions that are open where a segment begins; None without a snapshot."""
-        name = _snapshot_name(base_offset)
+        name = segment_name(base_offset, None, SNAPSHOT_SUFFIX)
         data = self._source.read(name)
         if not data:
             return None
@@ -259,8 +266,7 @@ class PartitionImport:
         self, files: SegmentFiles, following: int | None, end: int, transactions: Transactions
     ) -> SegmentEntry | None:
         """Take the files of one segment; return its row, None if it has no new batch."""
-        is_newest = following is None
-        source = self._source_of(files, is_newest)
+        source = source_of(self._source, files, is_newest=following is None)
         if files.base_offset < end:
             source = replace(source, start=first_new(source, files.base_offset, end))
         unread = self._unread if files.base_offset >= end else None
@@ -313,16 +319,6 @@ class PartitionImport:
         is_clean = files.base_offset < self._cleaner_offset
         return None if is_clean or not known else known[-1].epoch
 
-    def _source_of(self, files: SegmentFiles, is_newest: bool) -> Source:
-        name = files.name(LOG_SUFFIX)
-        return Source(
-            self._source.files,
-            name,
-            files.log_bytes,
-            f"{self._source.path}/{name}",
-            is_newest=is_newest,
-        )
-
     def _check_indexes(self, files: SegmentFiles, found: Examined) -> None:
         """Refuse a broker's index that points out of its segment, although it is built anew."""
         summary = found.summary
@@ -336,10 +332,6 @@ class PartitionImport:
                     check_offset_index(data, span, end, path)
                 else:
                     check_time_index(data, span, path)
-
-
-def _snapshot_name(offset: int) -> str:
-    return f"{offset:020d}{SNAPSHOT_SUFFIX}"
 
 
 def _open_in(snapshot: Sequence[SnapshotState]) -> Mapping[int, int]:

@@ -1,8 +1,7 @@
 """Tells whether a broker's log is the one of which a part was imported before.
 
 A topic may have been deleted and created again, and a log may have been truncated. If such a log
-has grown past the imported end, its batches do not belong behind those here. Two things are
-compared:
+has grown past the imported end, its batches do not continue those here. Two things are compared:
 
     the first new batch       its leader epoch is not below the last one that was imported
     the last batch below the  if the newest segment here has its offset: both have the same offsets,
@@ -61,7 +60,7 @@ def check_last(
     entry: SegmentEntry,
     cleaned: int,
 ) -> None:
-    """Refuse a log whose last batch below `end` is another one than that of its offset here.
+    """Refuse a log whose last batch below `end` differs from the batch of this offset here.
 
     `sources` begin below `end`. `entry` is the newest segment here, in the `directory` of its
     topic; below `cleaned` its batches are not compared. Raises CorruptRecordError.

@@ -28,7 +28,7 @@ from sparklog.record.batches import Buffer, byte_view
 from sparklog.record.scan import scan_batches, told_size, unpack_header
 
 INDEX_BYTES_MAX: Final = 64 * 1024 * 1024
-"""A larger index is not trusted: the segment is read instead. Kafka's default is 10 MiB."""
+"""With a larger index the segment is read instead. Kafka's default is 10 MiB."""
 TXN_INDEX_BYTES_MAX: Final = 34_000_000
 """The size of a million aborted transactions in one segment."""
 
@@ -40,7 +40,7 @@ def trusted(
     transactions: Transactions,
     leader_epoch: int | None,
 ) -> Examined | None:
-    """Return the known facts of a sealed segment; None if they do not suffice: then it is read.
+    """Return a sealed segment as if it was read; None if its indexes do not suffice.
 
     `following` is the base offset of the next segment, `leader_epoch` the largest of this segment,
     None if unknown. Aborted transactions are added to `transactions`. Raises CorruptIndexError and

@@ -1,8 +1,9 @@
 """Takes over a broker's transactional ids, so that their producers can go on here.
 
-    Empty, Complete…     the id gets its producer and epoch here; its next transaction begins here
-    Ongoing              the transaction is open here, with its partitions and its groups' offsets
-    Prepare…             the broker has decided: the end is written here, in one entry with the id
+    Empty, Complete…     the id is stored here with its producer id and epoch
+    Ongoing              also its transaction is open here, with its partitions and groups' offsets
+    Prepare…             the broker has decided on commit or abort: one entry ends the transaction
+                         here and stores the id
 
 An id that exists here stays as it is, so that an import may run again. If the producer of an open
 transaction does not come back, the transaction is aborted after its timeout, as any other.
@@ -141,22 +142,21 @@ def _taken_over(
         if one.status not in _RESTING:
             Ends(catalog).end(partial(_prepared, one=one, offsets=offsets.get(one.producer_id, ())))
     image = catalog.image()
-    after = image.transactional_ids.by_id
     return [
-        TakenId(
-            name,
-            after[name].producer_id,
-            str(after[name].status),
-            aborted.get(one.producer_id, ()),
-            problem,
-        )
-        if name in after
-        else TakenId(
-            name, one.producer_id, one.status.name, problem=problem or _problem(image, one)
-        )
+        _outcome(image, one, problems[one.transactional_id], aborted.get(one.producer_id, ()))
         for one in ids
-        for name, problem in [(one.transactional_id, problems[one.transactional_id])]
     ]
+
+
+def _outcome(
+    image: Image, one: BrokerTransaction, problem: str | None, aborted: tuple[str, ...]
+) -> TakenId:
+    """Return the outcome for an id; `problem` was found before anything was committed."""
+    name, known = one.transactional_id, image.transactional_ids.by_id.get(one.transactional_id)
+    if known is None:
+        found = problem or _problem(image, one)
+        return TakenId(name, one.producer_id, one.status.name, problem=found)
+    return TakenId(name, known.producer_id, str(known.status), aborted, problem)
 
 
 def _opened_by(logs: Logs) -> Mapping[int, Sequence[TopicPartition]]:

@@ -6,9 +6,9 @@
 An aborted transaction reaches from its first batch to its marker. A transaction without a marker is
 open; its producer and its first offset are kept, and a later import continues with them.
 
-The broker may have deleted or cleaned away the marker before the later import. The broker's
-producer snapshots tell which transactions are open. One that is not has ended, and nobody can tell
-how. Its records count as committed, as all records do of which a broker knows no abort.
+The broker may have deleted the marker before the later import. The broker's producer snapshots tell
+which transactions are open; any other has ended, with an unknown outcome. Its records count as
+committed: so a broker treats all records without a known abort.
 """
 
 from bisect import bisect_right

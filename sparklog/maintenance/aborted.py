@@ -1,4 +1,4 @@
-"""Leaves out records of aborted transactions: compaction ignores them, as read_committed does."""
+"""Leaves out the records of aborted transactions: compaction does not compare their keys."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

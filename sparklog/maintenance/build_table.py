@@ -19,7 +19,7 @@ from sparklog.clock import Clock
 from sparklog.config.topic import TopicConfig
 from sparklog.errors import SparklogError
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
-from sparklog.maintenance.table_files import compacting_steps, expiring_steps
+from sparklog.maintenance.table_files import compacting_steps, expiring_steps, plan_row
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.edit import LogVersion
 from sparklog.metadata.image import PartitionLog, Slice, TopicImage
@@ -140,9 +140,9 @@ def _units(
 
 
 def _lacks_since(part: _Part, piece: Slice, marks: Marks) -> int:
-    """Return since when (ms), at the earliest, the table lacks a record of a slice.
+    """Return the earliest time (ms) from which on the table may lack a record of a slice.
 
-    A merge may join records that the table has with newer ones: these came after the last copy.
+    A merge may join copied records with newer ones. The newer ones came after the last copy.
     """
     is_new = piece.start == piece.segment.base_offset
     copied_ms = 0 if is_new else marks.copied_ms.get(part.partition, 0)
@@ -188,13 +188,7 @@ def _step(
     return Step(
         topic=topic.name,
         rows=[
-            {
-                "partition": part.partition,
-                "action": "copy",
-                "start": part.start,
-                "end": part.end,
-                "bytes": part.bytes,
-            }
+            plan_row("copy", partition=part.partition, span=(part.start, part.end), size=part.bytes)
             for unit in units
             for part in unit
         ],
@@ -317,7 +311,7 @@ def _commit(
 
 
 def _gap(topic: TopicDescription, part: _Part) -> str | None:
-    """Return a note about offsets that left the log before they were copied; None if none did."""
+    """Return a note about offsets that were removed before they were copied; None if none were."""
     if part.mark is None or part.mark.end == part.start:
         return None
     return (
@@ -327,19 +321,8 @@ def _gap(topic: TopicDescription, part: _Part) -> str | None:
 
 
 def _rebuild_step(context: JobContext, topic: TopicDescription, snapshot: Snapshot) -> Step:
-    return Step(
-        topic=topic.name,
-        rows=[
-            {
-                "partition": None,
-                "action": "empty the table",
-                "start": None,
-                "end": None,
-                "bytes": sum(one.bytes for one in snapshot.files.values()),
-            }
-        ],
-        execute=partial(_rebuild, context, topic),
-    )
+    row = plan_row("empty the table", size=sum(one.bytes for one in snapshot.files.values()))
+    return Step(topic=topic.name, rows=[row], execute=partial(_rebuild, context, topic))
 
 
 def _rebuild(context: JobContext, topic: TopicDescription) -> Outcome:

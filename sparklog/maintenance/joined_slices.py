@@ -3,8 +3,9 @@
     slice │ slice │ …        from several files; their batches count offsets within the file
     batch │ batch │ …        joined: scanned once, every checksum verified, with the log's offsets
 
-Copying a single slice takes as long as copying a megabyte. Slices that do not agree with their rows
-are not joined here. The caller copies them one by one, so that its error names batch and file.
+Copying a single slice takes as long as copying a megabyte. Slices whose bytes do not agree with
+their rows are not joined. The caller copies them one by one, so that the error names batch and
+file.
 """
 
 from collections.abc import Iterator, Sequence

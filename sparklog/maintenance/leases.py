@@ -29,7 +29,7 @@ def new_owner() -> str:
 
 
 class Leases:
-    """The leases that one process takes. `renewal_ms` is the time between two renewals."""
+    """The leases that one process holds. `renewal_ms` is the time between two renewals."""
 
     def __init__(
         self, context: JobContext, owner: str | None = None, renewal_ms: int = LEASE_TTL_MS // 5
@@ -40,10 +40,10 @@ class Leases:
 
     @contextmanager
     def held(self, job: str, topic: str) -> Iterator[Lease | None]:
-        """Hold the lease of a job on a topic while the block runs; yield None.
+        """Hold the lease of a job on a topic while the block runs, and yield None.
 
-        If another owner holds it, yield that owner's lease: the caller then skips its work. If the
-        metadata log cannot be read or written, yield None without a lease: a lease only saves work.
+        If another owner holds it, yield the owner's lease: the caller then skips its work. If the
+        metadata log cannot be read or written, yield None without a lease: leases only save work.
         """
         try:
             name = self._name(job, topic)

@@ -98,7 +98,7 @@ class _Merge:
     group: Group
     segment: SegmentEntry
     rows: pa.Table
-    """The rows of the group, with the columns of `_compared`."""
+    """The rows of the group, with the columns that `_compared` selects."""
 
     @property
     def partition(self) -> int:
@@ -114,7 +114,8 @@ def merge_groups(
 ) -> Outcome:
     """Join each group; commit the groups that have not changed since they were planned.
 
-    `spans` read the slices if those of other calls are read with them; not for Spark's tasks.
+    `spans` read slices of several calls together, in this process: do not give it with Spark's
+    fleet.
     """
     config = TopicConfig.parse(topic.configs)
     works = [

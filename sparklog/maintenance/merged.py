@@ -44,7 +44,7 @@ class MergeWork:
     group: Group
     index_interval_bytes: int
     spans: Spans | None = None
-    """Reads the slices of the group, if they are read together with those of other groups."""
+    """Reads the slices of this and of other groups together; None: those of this group alone."""
 
 
 def merged(work: MergeWork) -> SegmentEntry:
@@ -65,7 +65,7 @@ def merged(work: MergeWork) -> SegmentEntry:
         target.abort()
         raise
     row = target.close(work.clock.now_ms(), next_offset=last.next_offset)
-    row = _with_what_batches_do_not_say(row, work.group)
+    row = _completed(row, work.group)
     directory = topic_directory(work.topic)
     if first.key_index_path is not None:
         keys = key_index.encode(_keys(work.files, directory, work.group))
@@ -162,21 +162,30 @@ def read_keys(files: Files, directory: str, entry: SegmentEntry) -> KeyHashes:
         raise CorruptIndexError(f"{path}: {error}", suffix=KEY_INDEX_SUFFIX) from None
 
 
-def _with_what_batches_do_not_say(row: SegmentEntry, group: Group) -> SegmentEntry:
+def _completed(row: SegmentEntry, group: Group) -> SegmentEntry:
+    """Return the row with the fields that follow from the group's rows, not from the batches."""
     horizons = [e.delete_horizon_ms for e in group if e.delete_horizon_ms is not None]
-    oldest_or_newest = min if row.max_timestamp >= 0 else max
     return row._replace(
         record_count=_known(row.record_count, [entry.record_count for entry in group]),
         aborted=aborted_of(group),
         delete_horizon_ms=min(horizons, default=None),
-        # The oldest time: a merge does not let `segment.ms` and a table's lag begin again. Without
-        # timestamps the newest one, because retention uses it (Cleaner.cleanSegments).
-        created_ms=oldest_or_newest(entry.created_ms for entry in group),
+        created_ms=created_ms_of(group),
     )
 
 
+def created_ms_of(group: Group) -> int:
+    """Return the time (ms) at which the merged segment counts as created.
+
+    It is the oldest time: `segment.ms`, `sparklog.shared.segment.max.age.ms` and the lag of a table
+    do not begin again. Without timestamps it is the newest time, because retention uses it then
+    (Cleaner.cleanSegments).
+    """
+    has_timestamps = any(entry.max_timestamp >= 0 for entry in group)
+    return (min if has_timestamps else max)(entry.created_ms for entry in group)
+
+
 def _known(count: int | None, counts: Sequence[int | None]) -> int | None:
-    """Return `count`, or the sum of `counts` for compressed message sets, whose headers lack it."""
+    """Return `count`; if it is None, the sum of `counts`: headers of message sets have no count."""
     known = [each for each in counts if each is not None]
     return sum(known) if count is None and len(known) == len(counts) else count
 

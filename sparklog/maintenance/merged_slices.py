@@ -16,13 +16,13 @@ from sparklog.log.merge import Group
 from sparklog.log_writer import SharedSegment
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.joined_slices import JOINED_BYTES_MAX, Joined, joined_bytes
-from sparklog.maintenance.merged import aborted_of
+from sparklog.maintenance.merged import aborted_of, created_ms_of
 from sparklog.maintenance.parts import parts_of
 from sparklog.maintenance.spans import Spans
 from sparklog.metadata.catalog import Write
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import TopicImage
-from sparklog.model import NO_TIMESTAMP, SegmentEntry, TopicDescription
+from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.record.checksum import crc32c
 
 STEP_SLICES: Final = 512
@@ -125,7 +125,6 @@ def _row(group: Group, path: str, position: int, crc: int) -> SegmentEntry:
     first, last = group[0], group[-1]
     newest = max(group, key=lambda one: one.max_timestamp)  # the first of several
     codecs = {one.codec for one in group}
-    has_times = newest.max_timestamp != NO_TIMESTAMP
     return SegmentEntry(
         partition=first.partition,
         base_offset=first.base_offset,
@@ -145,9 +144,7 @@ def _row(group: Group, path: str, position: int, crc: int) -> SegmentEntry:
         producer_ids=tuple(sorted({each for one in group for each in one.producer_ids or ()})),
         transactional=any(one.transactional for one in group),
         aborted=aborted_of(group),
-        # The oldest time: after sparklog.shared.segment.max.age.ms the slice becomes a segment.
-        # Without timestamps the newest time, because retention uses it.
-        created_ms=(min if has_times else max)(one.created_ms for one in group),
+        created_ms=created_ms_of(group),
     )
 
 

@@ -114,7 +114,7 @@ def commit_salvaged(
 ) -> Sequence[Salvaged]:
     """Swap the rows in one commit; return those whose old row was still live and unchanged.
 
-    The old rows count as removed at `removed_ms`, by default at the time of the commit.
+    The old rows count as removed at `removed_ms` (None: at the time of the commit).
     """
     landed: list[Salvaged] = []
 

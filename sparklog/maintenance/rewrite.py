@@ -10,7 +10,6 @@ offsets of all segments of the group. Nothing refers to it before the commit.
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +29,7 @@ from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.log_writer import SegmentFile
 from sparklog.maintenance.spent_markers import SpentMarkers
 from sparklog.maintenance.superseded import KeyRows, KeySource, Suspects, key_records
-from sparklog.metadata.catalog import topic_directory
+from sparklog.metadata.catalog import PRODUCER_ID_EXPIRATION_MS, topic_directory
 from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 from sparklog.record.batches import BatchTable
 from sparklog.record.decode import decode
@@ -39,9 +38,6 @@ from sparklog.record.up_convert import up_convert
 from sparklog.storage.files import Files
 
 Int64s = NDArray[np.int64]
-
-PRODUCER_ID_EXPIRATION_MS: Final = 24 * 3600 * 1000
-"""Kafka's default of producer.id.expiration.ms: how long a producer counts as active."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -137,7 +133,7 @@ def _confirmed(work: Rewrite, entry: SegmentEntry, suspects: Sequence[Suspects])
 
 
 def _last_batches(work: Rewrite) -> Int64s:
-    """Return the base offsets of the last data batches of producers that are still active."""
+    """Return the base offsets of the last data batches of producers that have not expired."""
     last: dict[int, int] = {}
     if not work.last_producers:
         return np.empty(0, np.int64)

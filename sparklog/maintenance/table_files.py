@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -59,6 +59,19 @@ Group = Sequence[DataFile]
 """Files that are merged into one file, or into a few of full size."""
 
 
+def plan_row(
+    action: str,
+    *,
+    partition: int | None = None,
+    span: tuple[int | None, int | None] = (None, None),
+    size: int | None = None,
+) -> dict[str, Any]:
+    """Return a row of the plan of `build_table`: an action on a span's offsets [start, end)."""
+    start, end = span
+    row = {"partition": partition, "action": action, "start": start, "end": end}
+    return {**row, "bytes": size}
+
+
 # --- small files ---------------------------------------------------------------------------------
 
 
@@ -67,16 +80,7 @@ def compacting_steps(context: JobContext, topic: TopicDescription) -> Iterator[S
     snapshot = delta_log(context.files, topic, context.clock).snapshot()
     groups = small_groups(snapshot)
     if groups:
-        rows = [
-            {
-                "partition": None,
-                "action": "merge files",
-                "start": None,
-                "end": None,
-                "bytes": sum(one.bytes for one in group),
-            }
-            for group in groups
-        ]
+        rows = [plan_row("merge files", size=sum(one.bytes for one in group)) for group in groups]
         yield Step(topic=topic.name, rows=rows, execute=partial(_compact, context, topic, groups))
 
 
@@ -232,13 +236,7 @@ def expiring_steps(context: JobContext, topic: TopicDescription) -> Iterator[Ste
         marks = snapshot.marks(topic.topic_id)
         starts = _starts(context, topic, chosen, marks)
         rows = [
-            {
-                "partition": number,
-                "action": "drop files",
-                "start": marks.partitions[number].start,
-                "end": start,
-                "bytes": None,
-            }
+            plan_row("drop files", partition=number, span=(marks.partitions[number].start, start))
             for number, start in starts.items()
         ]
         execute = partial(_expire, context, topic, chosen, marks, starts)

@@ -50,14 +50,14 @@ def table_steps(
 def _garbage(
     context: JobContext, topic: TopicDescription, files: Sequence[FileStat]
 ) -> list[FileStat]:
-    """Return the files that nobody needs, by the present table and the present config."""
+    """Return the files that may be unlinked, by the present table and the present config."""
     snapshot = delta_log(context.files, topic, context.clock).snapshot()
     bounds = _bounds(context, topic)
     return [one for one in files if _is_garbage(topic, one, snapshot, bounds)]
 
 
 class _Bounds(NamedTuple):
-    """Files removed at `released_ms` or before go, and orphans made before `horizon_ms`."""
+    """Files removed up to `released_ms` and orphans from before `horizon_ms` are unlinked."""
 
     released_ms: int
     horizon_ms: int

@@ -8,9 +8,10 @@ one of these is true:
     a slice is older than sparklog.shared.segment.max.age.ms
                                                    as in `merge_segments`
 
-If many tails have more than SLICES_MIN slices, the slices of each small and young tail become one
-slice, without its large first ones, in a shared segment for all tails (`merged_slices`). They are
-not all merged in the same second.
+If many tails have more than SLICES_MIN slices, they do not become segments while they are small and
+young. Instead the slices of a tail become one slice, in a shared segment with those of other tails
+(`merged_slices`). Large first slices of a tail stay as they are. Tails have different bounds, so
+that not all of them are merged in the same second.
 
 The job `merge_segments` does the same for whole logs, and joins the resulting segments again.
 Segments that were merged here are joined here, too, but only many at a time (GROWTH).
@@ -38,22 +39,22 @@ SLICES_MAX: Final = 32
 SLICES_MIN: Final = 12
 """If many tails have more slices, some of these are merged before they are due."""
 JOIN_SLICES_MAX: Final = 24
-"""The highest of the partitions' bounds (`slices_max`). A tail with more slices waits some five
-seconds for the next run, and may get a slice a second meanwhile."""
+"""The highest bound of a partition (`slices_max`). It is below SLICES_MAX: the next run comes some
+five seconds later, and a tail may get a slice in each second."""
 MANY: Final = 32
 """If more tails than this have more than SLICES_MIN slices, they are merged in a shared segment."""
 JOIN_BYTES_MAX: Final = 128 * 1024
 """A tail with more bytes becomes a segment."""
 JOIN_GROWTH: Final = 4
-"""A first slice with more than this many times the bytes of all behind it is not merged with them.
-So a byte is copied some five times until it is in a segment, not with each merge of its tail."""
+"""A first slice with more than this many times the bytes of all slices after it is not merged with
+them. So a byte is copied some five times until it is in a segment, not with each merge."""
 ROUND_GROUPS: Final = 256
 """The most groups in one shared segment. Twice their bytes may be in memory: 64 MiB."""
 ROWS_MAX: Final = 256
-"""The most rows at the end of a log that are read, if not all of them are slices."""
+"""The most rows at the end of a log that are read; more are read if all of them are slices."""
 LONG_ROWS_MAX: Final = 1024
-"""The most rows that are read if they are: slices that a merge leaves behind come to lie between
-segments, and a later merge copies these segments with them."""
+"""The most rows that are read if all are slices. If a merge leaves slices behind, they come to lie
+between segments, and a later merge has to copy these segments, too."""
 GROWTH: Final = 8
 """A merge with older segments must make a segment at least this many times as large as each. So the
 bytes of a fast producer are copied two or three times while it produces, not ten times."""
@@ -144,11 +145,11 @@ class _Tail:
         )
 
     def join(self) -> SliceGroup | None:
-        """Return the slices behind the last segment, without large ones, if they may become one.
+        """Return the slices after the last segment, without large first ones; None if they stay.
 
-        Returns None if all behind the segment are too large for a slice, if the others are not most
-        of the tail's slices or too large for a segment, and if their rows lack figures
-        (`may_merge`).
+        Returns None in four cases: the slices after the segment have more than JOIN_BYTES_MAX
+        bytes; the chosen ones are less than half of the tail's slices; they do not fit into one
+        segment; their rows lack figures (`may_merge`).
         """
         found = self.last
         first = next((at for at in range(len(found), 0, -1) if not found[at - 1].is_shared), 0)
@@ -163,7 +164,7 @@ class _Tail:
 
 
 def _without_large(group: Group) -> Group:
-    """Leave out the first slices that have more than JOIN_GROWTH times the bytes of all behind."""
+    """Leave out first slices with more than JOIN_GROWTH times the bytes of all after them."""
     while group and group[0].log_bytes > JOIN_GROWTH * sum(one.log_bytes for one in group[1:]):
         group = group[1:]
     return group
@@ -209,7 +210,7 @@ def merge_tails_in_turn(
     *,
     is_turn: bool,
 ) -> Iterator[Outcome]:
-    """Merge the tails of some partitions that are due, each in its own commit, if it is their turn.
+    """Merge the due tails of some partitions (`numbers`), each in its own commit, if `is_turn`.
 
     It is for a topic whose tails all grow fast and at the same time: their slices lie side by side,
     and are read together. A tail of more than LONG_SLICES_MAX slices does not wait for the turn.

@@ -11,9 +11,9 @@ first time. The image is read after that commit: an older file that the image do
 to no segment, now or later. The rows of removed segments are dropped last, in a commit: if a run is
 killed before this commit, the next run finds the same work.
 
-The log dir is listed once. A topic with more than UNLINKED_MAX files to unlink is listed again when
-they are unlinked. In memory the driver has the file names of one partition, and those of one round
-of unlinking.
+The log dir is listed once. A topic with more than UNLINKED_MAX files to unlink is listed again
+while they are unlinked. So the driver has in memory only the file names of one partition, and of
+one round of unlinking.
 """
 
 from collections import defaultdict
@@ -31,6 +31,7 @@ from sparklog.maintenance.deleting import LOCAL_CHUNK, Sum, delete_files, proble
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.table_garbage import table_steps
 from sparklog.maintenance.vacuum_log_dir import (
+    VACUUM,
     LogDirFiles,
     deleted_topic_step,
     log_dir_steps,
@@ -49,7 +50,6 @@ from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import FileStat
 from sparklog.table.schema import TABLE
 
-VACUUM: Final = "VACUUM"
 GARBAGE: Final = (Fate.REMOVED, Fate.ORPHAN, Fate.UNKNOWN)
 """The fates of files that are unlinked or reported, in the order of a report."""
 
@@ -135,7 +135,7 @@ def _steps(
         return
     try:
         yield from table_steps(context, topic, of_table)
-    except SparklogError as error:  # a damaged table does not keep the garbage of the log
+    except SparklogError as error:  # a damaged table does not keep the log from being vacuumed
         yield failing_step(topic.name, error)
     rows = garbage.rows()
     if rows:
@@ -281,7 +281,7 @@ class _Names:
 def _execute(
     context: JobContext, topic: TopicDescription, listed: Sequence[FileStat] | None
 ) -> Outcome:
-    """Vacuum one topic: unlink the garbage of `listed`, or of all its files if that is None.
+    """Unlink the garbage of a topic among `listed`, or among all its files if that is None.
 
     Files that are written meanwhile stay: they are younger than the horizon.
     """
@@ -302,15 +302,7 @@ def _execute(
         files = _of_log(directory, context.files.list(directory, recursive=True), [])
     # By the committed horizon: commits refuse files from before it, and no others.
     found = _judged(topic, image, removed, files, now_ms, image.vacuum_horizon_ms)
-    judged = chain.from_iterable(some for _, some in found)
-    unlinked, unknown, failed = Sum(), 0, dict[str, str]()
-    while some := list(islice(judged, UNLINKED_MAX)):
-        doomed = [file for fate, file in some if fate is not Fate.UNKNOWN]
-        unknown += len(some) - len(doomed)
-        failed |= delete_files(context, [file.path for file in doomed], "unlinking")
-        for file in doomed:
-            if file.path not in failed:
-                unlinked.add(file)
+    unlinked, unknown, failed = _unlink(context, chain.from_iterable(some for _, some in found))
     forgotten = [
         entry.key
         for entry in _forgettable(topic, removed, now_ms)
@@ -341,3 +333,22 @@ def _execute(
         },
         problems=problems_of(failed),
     )
+
+
+def _unlink(
+    context: JobContext, judged: Iterator[tuple[Fate, FileStat]]
+) -> tuple[Sum, int, dict[str, str]]:
+    """Unlink files, UNLINKED_MAX in a round; keep those whose fate is UNKNOWN.
+
+    Returns the sum of the unlinked files, the number of unknown files, and the paths that could not
+    be unlinked, each with the reason.
+    """
+    unlinked, unknown, failed = Sum(), 0, dict[str, str]()
+    while some := list(islice(judged, UNLINKED_MAX)):
+        doomed = [file for fate, file in some if fate is not Fate.UNKNOWN]
+        unknown += len(some) - len(doomed)
+        failed |= delete_files(context, [file.path for file in doomed], "unlinking")
+        for file in doomed:
+            if file.path not in failed:
+                unlinked.add(file)
+    return unlinked, unknown, failed

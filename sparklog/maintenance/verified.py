@@ -151,7 +151,7 @@ def _index_problems(work: VerifyWork, indexes: Indexes, batches: Batches) -> Ite
     files, entry, directory = work.files, work.entry, topic_directory(work.topic)
     if entry.index_bytes is not None and entry.time_index_bytes is not None:
         is_right = are_right(files, directory, entry, indexes)
-        if not is_right and not _is_lawful(opened(files, directory, entry), batches):
+        if not is_right and not _are_valid(opened(files, directory, entry), batches):
             yield f"{log_path(directory, entry)}: its indexes are not those of the log"
 
 
@@ -168,7 +168,7 @@ def _other_problems(files: Files, directory: str, entry: SegmentEntry) -> Iterat
             yield str(error)
 
 
-def _is_lawful(segment: SegmentLog, batches: Batches) -> bool:
+def _are_valid(segment: SegmentLog, batches: Batches) -> bool:
     """Whether the indexes are valid, although they were built with another index.interval.bytes.
 
     Every entry must then belong to a batch.

@@ -83,7 +83,7 @@ def _table_steps(context: JobContext, topic: TopicDescription, image: TopicImage
 
 
 def _log_dir_problems(context: JobContext) -> list[str]:
-    """Return what is wrong with the meta.properties of a log dir. Raises as `verify`."""
+    """Return the problems of the log dir's meta.properties. Raises as `verify`."""
     try:
         open_log_dir(context.files)
     except UnsupportedFeatureError:
@@ -99,13 +99,13 @@ def _log_dir_problems(context: JobContext) -> list[str]:
 
 
 def _verify_metadata(context: JobContext, told: list[str], *, is_mending: bool) -> Outcome:
-    """Check the metadata log, or repair it; add its problems to those that are `told`.
+    """Check the metadata log, or repair it; append its problems to `told`, and report all of them.
 
-    So `verify`, which has made the list, knows what this step has reported.
+    `verify` made the list: it sees there whether this step has reported damage.
     """
     notes: list[str] = []
     if is_mending:
-        with suppress(CorruptMetadataError):  # what cannot be mended is found again
+        with suppress(CorruptMetadataError):  # the check below reports damage that stays
             notes = repair_metadata(context.files, context.clock)
     told += map(str, metadata_problems(context.files, context.clock))
     counts = {"damaged": len(told), "repaired": len(notes)}

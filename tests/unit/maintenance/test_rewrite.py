@@ -11,8 +11,9 @@ from sparklog.errors import CorruptRecordError, StorageError
 from sparklog.log import key_index
 from sparklog.log.roll import RollPolicy
 from sparklog.log.windows import WINDOW_BYTES
-from sparklog.maintenance.rewrite import PRODUCER_ID_EXPIRATION_MS, Found, Rewrite, rewrite
+from sparklog.maintenance.rewrite import Found, Rewrite, rewrite
 from sparklog.maintenance.superseded import Suspects
+from sparklog.metadata.catalog import PRODUCER_ID_EXPIRATION_MS
 from sparklog.model import AbortedRange, SegmentEntry
 from sparklog.record.scan import scan_batches
 from sparklog.storage.memory import MemoryFiles

@@ -19,9 +19,11 @@ NO_TIMESTAMP = -1
 MAX_RELATIVE_OFFSET = 2**31 - 1
 """Offsets inside a batch, an index or a segment are int32 relative to a base."""
 
-SHARED_PREFIX = "__shared/"
-"""The directory of the shared segments in the log dir. Each holds batches of many partitions."""
+STREAM_MEMBER = "@sparklog"
+"""The member with a stream's own state beside the offsets in a checkpoint: no topic's name."""
 
+SHARED_PREFIX = "__shared/"
+"""The directory of the shared segments in the log dir. Each has batches of many partitions."""
 
 READ_COMMITTED = "read_committed"
 READ_UNCOMMITTED = "read_uncommitted"

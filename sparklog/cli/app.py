@@ -6,7 +6,7 @@ exit code 2   wrong usage: an option is unknown, missing, or has an invalid valu
 exit code 130 interrupted
 
 `--debug` shows the traceback as well. The module of a command is loaded when the command is named:
-all of them take longer to load than most commands to run.
+to load all of them would take longer than most commands.
 """
 
 import os
@@ -33,7 +33,7 @@ MISUSE = 2
 
 
 class Command(NamedTuple):
-    """The module that registers a command by its `add_to`; the first line of the command's help."""
+    """The module whose `add_to` registers a command; the first line of the command's help."""
 
     module: str
     about: str
@@ -97,7 +97,7 @@ COMMANDS: Final = {
 
 
 class RootGroup(TyperGroup):
-    """The commands. When the reader of stdout closes its pipe, they end without an error."""
+    """All commands as a group. If the reader of stdout closes its pipe, they end without error."""
 
     def __init__(self, **given: Any) -> None:
         """`given` are the arguments of TyperGroup."""
@@ -106,7 +106,7 @@ class RootGroup(TyperGroup):
             name: TyperCommand(name, help=one.about, rich_markup_mode=None)
             for name, one in COMMANDS.items()
         }
-        """Commands without options, for a list of them."""
+        """Commands without options, for the list in the help."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - typer's method
         """Return a command with its options; None for a name that is none."""

@@ -201,7 +201,7 @@ def add_command_of(
     kind: type[Arguments],
     about: str | None,
 ) -> None:
-    """Register the same for a dataclass that was made at run time; `about` is the help."""
+    """Register a function as a command; its options are the fields of `kind`, its help `about`."""
 
     def run(context: typer.Context, arguments: Arguments) -> None:
         check_stdout()
@@ -216,7 +216,7 @@ def add_command_of(
 def command_class(function: Callable[[typer.Context, Any], None]) -> type[TyperCommand]:
     """Return the class of a command that calls `function` with its context and its arguments.
 
-    The callback that Typer reads the options from is the class of the arguments.
+    Typer reads the options of a command from its callback: here that is the class of the arguments.
     """
 
     class Command(TyperCommand):

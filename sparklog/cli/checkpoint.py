@@ -1,4 +1,4 @@
-"""`sparklog checkpoint`: a stream's checkpoint as offsets or as a group; a group as a start.
+"""`sparklog checkpoint`: shows a stream's offsets; turns them into a group's, and a group's back.
 
     checkpoint/offsets/7   v1 | metadata | a source's offsets, {"topic": {"partition": N}} | …
     checkpoint/commits/7   the micro-batch 7 is done: the stream has read up to its offsets
@@ -17,13 +17,10 @@ from sparklog.cli.arguments import CommonArguments, add_command
 from sparklog.cli.groups import of_present_topics
 from sparklog.cli.output import print_columns, print_json
 from sparklog.errors import GroupIdNotFoundError, InvalidOptionError, UsageError
-from sparklog.model import TopicPartition, offsets_json
+from sparklog.model import STREAM_MEMBER, TopicPartition, offsets_json
 
 if TYPE_CHECKING:
     from sparklog.storage.files import Files
-
-OURS = "@sparklog"
-"""The member that sparklog's streams keep beside the offsets; no topic can have this name."""
 
 Checkpoint = Annotated[str, typer.Argument(metavar="DIR", help="The stream's checkpointLocation.")]
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
@@ -133,7 +130,7 @@ def _offsets(source: str, path: str) -> dict[TopicPartition, int]:
         return {
             TopicPartition(topic, int(partition)): int(offset)
             for topic, partitions in topics.items()
-            if topic != OURS
+            if topic != STREAM_MEMBER
             for partition, offset in partitions.items()
         }
     except (AttributeError, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Commands that need an extra of the package say which one."""
+"""The error of a command whose extra is not installed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

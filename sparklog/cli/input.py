@@ -44,8 +44,8 @@ _HEADER_FIELDS: Final = ("key", "value", "value_encoding")
 class InputRows:
     """Records as they were read: Arrow columns of one length.
 
-    `timestamp` (int64, ms) and `partition` (int32) are null where the input does not say; as whole
-    columns they may be None.
+    `timestamp` (int64, ms), `partition` (int32) and `headers` are null where the input has none; a
+    column without any value may be None.
     """
 
     key: pa.Array
@@ -74,7 +74,7 @@ class InputRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextFormat:
-    """How text is cut: kcat's -D, -K, -k, -Z, -H and -p.
+    """The format of text: kcat's options -D, -K, -k, -Z and -H.
 
     An empty `delimiter` makes each input one message. `fixed_key` is for messages without a key.
     """

@@ -17,10 +17,10 @@ class Readable(Protocol):
 
 
 class Interrupts:
-    """Turns SIGINT and SIGTERM into "there is no more input" while it is entered.
+    """A block in which SIGINT and SIGTERM end the input, and not the process.
 
-    A second signal ends the process as it would without. Outside the main thread, where signals
-    cannot be handled, it does nothing.
+    A second signal ends the process. In another thread than the main one the block does nothing:
+    Python handles signals only there.
     """
 
     def __init__(self) -> None:

@@ -39,11 +39,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
         _print_rich(title, columns, rows)
         return
     print(title)
-    texts = [list(columns), *([_plain(value) for value in row] for row in rows)]
-    widths = [max(len(row[column]) for row in texts) for column in range(len(columns))]
-    for row in texts:
-        cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
-        print("  ".join(cells).rstrip())
+    _print_aligned(columns, rows, gap="  ")
 
 
 def print_columns(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -52,11 +48,8 @@ def print_columns(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None
     Columns are aligned by spaces, so scripts that take the n-th word of a line keep working. None
     is a dash.
     """
-    texts = [list(columns), *([_plain(value) for value in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     print()
-    for row in texts:
-        print(" ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+    _print_aligned(columns, rows, gap=" ")
 
 
 def warn(message: str) -> None:
@@ -68,6 +61,14 @@ def say(line: str) -> None:
     """Print a line on stderr, if stderr is open."""
     if sys.stderr is not None:  # print(file=None) would print on stdout
         print(line, file=sys.stderr)
+
+
+def _print_aligned(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, gap: str) -> None:
+    texts = [list(columns), *([_plain(value) for value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    for row in texts:
+        cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
+        print(gap.join(cells).rstrip())
 
 
 def _print_rich(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

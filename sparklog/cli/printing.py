@@ -51,7 +51,7 @@ class Printer:
         return self._left == 0
 
     def print(self, reader: TopicReader, ranges: Ranges) -> None:
-        """Print ranges, a partition after the other. Raises as `read_slices`."""
+        """Print ranges, one partition after another. Raises as `read_slices`."""
         stdout = binary_stdout()
         for partition, (start, end) in ranges.items():
             for records in self._blocks(reader, partition, start, end):

@@ -27,9 +27,9 @@ from sparklog.record.rows import RecordColumns
 class Produced:
     """The records that became visible: offsets, records and bytes by partition.
 
-    Several commits of a partition are one range from the first to the last; where others produced
-    in between it is wider than `records`. `replayed` are topics that had this write already, and
-    `forgotten` those of them whose offsets are no longer known.
+    Several commits of a partition make one range, from the first offset to the last. If others
+    produced in between, the range has more offsets than `records`. `replayed` are topics that had
+    this write already, and `forgotten` those of them whose offsets are no longer known.
     """
 
     ranges: dict[TopicPartition, OffsetRange] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Production:
             self._open[topic] = plan, writer
 
     def write(self, topic: str, rows: InputRows) -> None:
-        """Append rows; those without a time have the time of the plan. Raises as TopicWriter."""
+        """Append rows; those without a timestamp get the plan's time. Raises as TopicWriter."""
         self.open(topic)
         plan, writer = self._open[topic]
         with counted_from(f"record {self._given[topic] + 1} for topic {topic!r}"):
@@ -116,7 +116,7 @@ class Production:
             self.produced.add_bytes(TopicPartition(topic, entry.partition), entry.log_bytes)
 
     def abort(self) -> None:
-        """Drop what was not committed."""
+        """Drop the rows that were not committed."""
         for _, writer in self._open.values():
             writer.abort()
         self._shared.abort()

@@ -33,7 +33,7 @@ _NUMBER: Final = re.compile(r"\d{1,18}")
 _UNIT_MS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
 LATEST: Final = -1
 EARLIEST: Final = -2
-"""The times by which ListOffsets asks for a log's ends; their own module would load Arrow."""
+"""The log end and the log start as times of ListOffsets. `log_reader` has them, but loads Arrow."""
 
 Offsets = dict[TopicPartition, int]
 
@@ -156,7 +156,7 @@ def _scenario(arguments: ResetArguments, admin: "AdminClient") -> Callable[[str]
         "--shift-by": (
             None if arguments.shift_by is None else _moved(arguments, admin, arguments.shift_by)
         ),
-        "--to-datetime": _since(arguments, admin, arguments.to_datetime, _time_ms),
+        "--to-datetime": _since(arguments, admin, arguments.to_datetime, parse_time),
         "--by-duration": _since(arguments, admin, arguments.by_duration, _ago_ms),
         "--from-file": _read(arguments, admin),
     }
@@ -193,10 +193,6 @@ def _since(
     if text is None:
         return None
     return _at(arguments, admin, parse(text, arguments.catalog().clock.now_ms()))
-
-
-def _time_ms(text: str, now_ms: int) -> int:
-    return parse_time(text, now_ms)
 
 
 def _ago_ms(text: str, now_ms: int) -> int:

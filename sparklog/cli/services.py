@@ -1,6 +1,6 @@
 """`sparklog rest` and `sparklog gateway`: services. Their options are the service's settings.
 
-They are looked up when the command runs: the extra may not be there, and takes long to load.
+The settings are loaded when the command runs: their extra may be missing, and takes long to load.
 """
 
 from collections.abc import Callable

@@ -9,19 +9,17 @@ holds three more members:
     start    offsets where the stream began; in the end of its first micro-batch only
     cluster  the log dir's cluster id, for a restored log dir gives its offsets a second time
 
-Spark does not keep a stream's initial offset. A micro-batch whose start has no ids is the first
-one: it begins at the `start` that its end has, also when it runs again. Spark compares offsets as
-text, so names and partitions are sorted.
+Spark does not keep a stream's initial offset. So the end of the first micro-batch has it, as
+`start`: the batch begins there, also when it runs again. A position without ids is an initial
+offset. Spark compares offsets as text, so names and partitions are sorted.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from sparklog.errors import UsageError
-from sparklog.model import TopicPartition, offsets_json
-
-OURS: Final = "@sparklog"
+from sparklog.model import STREAM_MEMBER, TopicPartition, offsets_json
 
 Json = dict[str, Any]
 
@@ -67,14 +65,16 @@ class Position:
             ours["start"] = offsets_json(self.start)
         if self.cluster is not None:
             ours["cluster"] = self.cluster
-        return {**json, OURS: ours}
+        return {**json, STREAM_MEMBER: ours}
 
     @classmethod
     def of_json(cls, json: Json) -> "Position":
         """Return the position that `to_json` gave. Raises UsageError for any other JSON."""
         try:
-            ours = json.get(OURS)
-            offsets = _offsets({name: value for name, value in json.items() if name != OURS})
+            ours = json.get(STREAM_MEMBER)
+            offsets = _offsets(
+                {name: value for name, value in json.items() if name != STREAM_MEMBER}
+            )
             if ours is None:
                 return cls(offsets)
             start = _offsets(ours["start"]) if "start" in ours else None

@@ -19,10 +19,18 @@ def time_ms(text: str, now_ms: int) -> int | None:
         return int(text)
     if span := _SPAN.fullmatch(text):
         return max(0, now_ms - int(span[1]) * _UNIT_MS[span[2]])
+    ms = iso_ms(text)
+    return ms if ms is not None and ms >= 0 else None
+
+
+def iso_ms(text: str) -> int | None:
+    """Return an ISO date or time in ms since 1970, UTC unless it names a zone; None if it is none.
+
+    A time before 1970 is negative.
+    """
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    ms = (moment - _EPOCH) // timedelta(milliseconds=1)
-    return ms if ms >= 0 else None
+    return (moment - _EPOCH) // timedelta(milliseconds=1)

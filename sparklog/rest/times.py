@@ -1,14 +1,14 @@
 """Times in requests: milliseconds since 1970, ISO 8601, and ListOffsets' -1, -2 and -3."""
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Final
 
+from sparklog.config.times import iso_ms
 from sparklog.rest.errors import ApiError
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 _NUMBER_MAX: Final = 2**63 - 1
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_time(text: str | int) -> int:
@@ -27,16 +27,11 @@ def exact_time(text: str | int) -> int:
         if not -3 <= number <= _NUMBER_MAX:
             raise ApiError(422, f"timestamp {number}: allowed are -3 to {_NUMBER_MAX}")
         return number
-    try:
-        # A plus sign in a query is decoded as a space.
-        found = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
-    except ValueError:
-        raise ApiError(
-            422, f"timestamp {text[:40]!r} is neither milliseconds nor an ISO 8601 time"
-        ) from None
-    if found.tzinfo is None:
-        found = found.replace(tzinfo=UTC)
-    return (found - _EPOCH) // timedelta(milliseconds=1)
+    # A plus sign in a query is decoded as a space.
+    found = iso_ms(text.replace(" ", "+") if "T" in text else text)
+    if found is None:
+        raise ApiError(422, f"timestamp {text[:40]!r} is neither milliseconds nor an ISO 8601 time")
+    return found
 
 
 def iso_time(timestamp_ms: int) -> str:

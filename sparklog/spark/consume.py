@@ -95,8 +95,10 @@ def log_rows(
 def _with_history(
     spark: SparkSession, files: Files, options: Mapping[str, Any], columns: Sequence[str]
 ) -> DataFrame:
-    from sparklog.spark.history import offsets_at, require_delta, stitched
-    from sparklog.spark.history_plan import plan_auto, plan_table
+    from sparklog.spark.history import offsets_at, stitched
+    from sparklog.spark.history_plan import plan_auto
+    from sparklog.spark.requirements import require_delta
+    from sparklog.spark.table_plan import plan_table
 
     if options["history"] == "auto":
         plan = planned(spark, files, options, plan_auto)

@@ -1,7 +1,7 @@
 """Spark as a consumer group: its start at committed offsets, and its commits.
 
 batch    startingOffsets=committed begins at the committed offsets; `ends` returns the ends of the
-         read, and `commit_group` commits them after its records are used
+         read, and `commit_group` commits them when the caller has used the records
 stream   begins at its checkpoint; option groupId commits each micro-batch's ends
 """
 
@@ -61,17 +61,17 @@ def starts_as_group(options: Mapping[str, Any]) -> bool:
 
 
 def check_start(options: Mapping[str, Any]) -> None:
-    """Raise InvalidOptionError if a stream could not begin as options ask."""
+    """Raise InvalidOptionError if the options of a stream's start are invalid."""
     if not starts_as_group(options):
         parse_bounds(options, "starting", streaming=True)
 
 
 class GroupCommits:
-    """Commits a stream's progress as a group, on a thread of its own; only the newest position.
+    """Commits the newest position of a stream as the offsets of a group, on a thread of its own.
 
-    Committed offsets never go back, although micro-batches run again after a restart. A committed
-    offset beyond the end of the log (the topic was created anew) does not count. A failure is
-    logged, and the next micro-batch commits again.
+    Committed offsets never go back, although micro-batches run again after a restart. Only an
+    offset beyond the log end is replaced by a smaller one: the topic was created anew. A failure
+    is logged, and the next micro-batch commits again.
     """
 
     def __init__(self, catalog: Catalog, group_id: str) -> None:
@@ -84,7 +84,7 @@ class GroupCommits:
         self._thread: Thread | None = None
 
     def commit(self, position: Position) -> None:
-        """Commit a position soon, unless it is the one of the last call."""
+        """Commit a position soon, unless it equals that of the last call."""
         with self._changed:
             if position == self._wanted:
                 return

@@ -24,10 +24,10 @@ from sparklog.errors import MissingFileError, UsageError
 from sparklog.log_reader import EARLIEST
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicDescription, TopicPartition, offsets_json
-from sparklog.spark.history import require_delta
-from sparklog.spark.history_plan import without_table
 from sparklog.spark.location import spark_location
 from sparklog.spark.offsets import OTHERS
+from sparklog.spark.requirements import require_delta
+from sparklog.spark.table_plan import without_table
 from sparklog.storage import Files, open_files
 from sparklog.table.of_topic import check_copy, delta_log, table_directory
 
@@ -56,9 +56,9 @@ class HistoryStream:
         self._options = options
         self._kept = open_files(checkpoint)
         storage = {
-            name.removeprefix(STORAGE_PREFIX): value
+            name: value
             for name, value in options.items()
-            if name.startswith(STORAGE_PREFIX)
+            if name.lower().startswith(STORAGE_PREFIX)
         }
         self._catalog = Catalog(open_files(log_dir, storage))
         self._topic = self._catalog.topic(topic)

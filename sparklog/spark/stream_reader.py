@@ -1,7 +1,7 @@
 """The streaming reader of the data source: new offsets, the limits of a batch, its segments.
 
-For each run of a query Spark keeps one reader in a process of its own, which follows the log. A
-copy, which plans nothing, travels to the tasks.
+For each run of a query Spark keeps one reader in a process of its own. This reader plans the
+micro-batches. Its copies in the tasks only read.
 """
 
 from collections.abc import Iterator, Mapping
@@ -87,30 +87,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Let the stream end at the log ends that it sees in its next look."""
+        """Fix the end of the stream: the log ends at the next call of `latestOffset`."""
         self._is_available_now = True
         self._newest = None
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
         """Return where the next micro-batch ends; `start` itself if there is none.
 
-        The first one is made even if it has no records: from then on the checkpoint knows where
+        The first micro-batch is made even if it has no records: its end tells the checkpoint where
         the stream began.
         """
         before = Position.of_json(start)
         commits = None if before.is_initial else self._commits
         if commits is not None:
-            commits.commit(before)  # Spark asks when all before is done
+            commits.commit(before)  # when Spark asks, the micro-batches up to `before` are done
         end = self._next(before, start, limit)
         if commits is not None and end == start:
-            commits.wait()  # nobody waits for us, and an AvailableNow run ends now
+            commits.wait()  # no records wait, and an AvailableNow run ends now
         return end
 
     def _next(self, before: Position, start: Json, limit: ReadLimit) -> Json:
         newest = self._look(before)
         began = before.offsets if before.is_initial else None
         ended = replace(newest, start=began)
-        # Offsets that the log has lost, as those below a new topic's log start, are no records.
+        # Offsets below the log start have no records; the limits do not count them.
         starts = self._log_starts
         begins = {key: max(at, starts.get(key, 0)) for key, at in before.begins(ended).items()}
         if not isinstance(limit, ReadAllAvailable):
@@ -167,8 +167,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, before: Position) -> Position:
         """Return where each partition ends now, to a reader of this isolation level.
 
-        A stream that is past the last stable offset already (it was asked to begin there, or has
-        read uncommitted records until now) waits where it is.
+        A stream may be past the last stable offset already: it began there, or it was
+        read_uncommitted before. Then its end stays at its position.
         """
         wanted = selected(self._catalog, self._options, must_exist=False)
         readers = readers_of(self._catalog, wanted)
@@ -187,7 +187,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Position(offsets, ids, cluster=open_log_dir(self._files).cluster_id)
 
     def _check(self, before: Position, newest: Position) -> None:
-        """Check that the topics of the options, of the checkpoint, and its log dir exist."""
+        """Check that all topics exist, and that log dir and topics are those of the checkpoint.
+
+        New topics are allowed. Any other difference is an error, or a warning if failOnDataLoss is
+        false.
+        """
         for error in missing(self._catalog, self._options, before.offsets):
             lost(error, fails=self._fails)
         known, ids = before.ids or {}, newest.ids or {}
@@ -208,7 +212,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if key.topic in ids:
                 self._lost(key.topic, NOT_SELECTED, key.partition)
 
-    def _lost(self, topic: str, what: str, partition: int | None = None) -> None:
+    def _lost(self, topic: str, event: str, partition: int | None = None) -> None:
         where = f"topic {topic!r}" if partition is None else str(TopicPartition(topic, partition))
-        problem = f"{where}, which the checkpoint of the stream names, {what}"
+        problem = f"{where}, which the checkpoint of the stream names, {event}"
         lost(UnknownTopicError(problem, topic=topic), fails=self._fails)

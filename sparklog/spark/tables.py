@@ -26,9 +26,9 @@ def create_table(
     a table; UnknownTopicError; and Spark's errors, for example for a name that is taken.
     """
     from sparklog.metadata.catalog import Catalog
-    from sparklog.spark.history import require_delta
-    from sparklog.spark.history_plan import without_table
     from sparklog.spark.location import spark_location
+    from sparklog.spark.requirements import require_delta
+    from sparklog.spark.table_plan import without_table
     from sparklog.table.of_topic import delta_log, table_directory
 
     require_delta(spark)

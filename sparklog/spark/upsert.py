@@ -50,7 +50,7 @@ def upsert_table(
     """
     if is_connect(spark):
         raise UsageError("upsert_table merges in the driver: a Spark Connect client has none")
-    from sparklog.spark.history import require_delta
+    from sparklog.spark.requirements import require_delta
     from sparklog.table.schema import COLUMNS
 
     require_delta(spark)

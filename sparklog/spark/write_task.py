@@ -1,9 +1,9 @@
 """One Spark task of a produce: Arrow batches in, segment files out.
 
 A task returns one row: its number, and either the segments it wrote or the error of an invalid row.
-It returns an error instead of raising it, because Spark would try the same rows again in vain, and
-would wrap the error in pages of traceback. A retriable error (of the storage) is raised while Spark
-has tries left: the next try may run on another machine.
+It returns an error instead of raising it: Spark would try the same rows again in vain, and would
+wrap the error in pages of traceback. A retriable error (of the storage) is raised while Spark has
+tries left: the next try may run on another machine.
 """
 
 import pickle
@@ -51,9 +51,9 @@ TaskResult = dict[str, TopicSegments] | SparklogError
 class WriteTask:
     """The function of `mapInArrow`.
 
-    `topic` None means that the column `topic` decides; `tries` is how often Spark tries a task;
-    `seed` is drawn once a produce, so that a task that runs again does the same again; `errors`
-    tells the driver of an error before all tasks are done.
+    Without `topic` the column `topic` names the topic of a row. `tries` is the number of times that
+    Spark tries a task. `seed` is drawn once for a produce, so that each try of a task chooses the
+    same partitions. `errors` takes an error to the driver before all tasks are done.
     """
 
     files: Files
@@ -111,7 +111,7 @@ class WriteTask:
             raise
 
     def _feed_bytes(self) -> int:
-        """Return how many bytes to encode at once: every partition shall get some full batches."""
+        """Return the bytes to encode at once: enough for some full batches of each partition."""
         widest = max(
             (plan.topic.num_partitions * plan.options.batch_size for plan in self.plans.values()),
             default=0,
@@ -131,7 +131,7 @@ class WriteTask:
 
 
 def _place(first: int, topic: str | None) -> str:
-    """Return the place of a batch's row 0; `topic` is given if the rows of others are left out."""
+    """Return the place of a batch's row 0. `topic` is given if only its rows are counted."""
     those = "" if topic is None else f", those of topic {topic!r} alone"
     return f"row {first} of Spark partition {task_number()}{those}"
 
@@ -179,7 +179,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def record_columns(batch: pa.RecordBatch, now_ms: int) -> "RecordColumns":
-    """Return a batch's columns as records; a record without a time gets `now_ms`."""
+    """Return a batch's columns as records; a record without a timestamp gets `now_ms`."""
     from sparklog.record.rows import RecordColumns
 
     names = batch.schema.names
@@ -217,5 +217,5 @@ def task_number() -> int:
 
 
 def explicit_partition(batch: pa.RecordBatch) -> pa.Array | None:
-    """Return the column `partition`, None when there is none."""
+    """Return the column `partition`; None without one."""
     return batch.column("partition") if "partition" in batch.schema.names else None

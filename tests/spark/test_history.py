@@ -115,7 +115,7 @@ class TestAuto:
     def test_lets_delta_find_the_files_of_a_table_that_has_many(
         self, read: Read, monkeypatch: pytest.MonkeyPatch, files_max: int, index: str
     ) -> None:
-        monkeypatch.setattr("sparklog.spark.history_plan.FILES_MAX", files_max)
+        monkeypatch.setattr("sparklog.spark.table_part.FILES_MAX", files_max)
         auto = read("auto")
 
         assert index in plan_of(auto)
@@ -185,7 +185,7 @@ class TestAuto:
     def test_needs_delta_spark(
         self, spark: SparkSession, read: Read, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("sparklog.spark.history._has_class", lambda *_: False)
+        monkeypatch.setattr("sparklog.spark.requirements._has_class", lambda *_: False)
 
         with pytest.raises(UsageError, match=r"io.delta:delta-spark_4.2_2.13:4.4.0"):
             read("auto")

@@ -85,7 +85,7 @@ class TestHistory:
         self, read: Read, files_max: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Below 32 files Spark reads them itself, beyond by delta-spark."""
-        monkeypatch.setattr("sparklog.spark.history_plan.FILES_MAX", files_max)
+        monkeypatch.setattr("sparklog.spark.table_part.FILES_MAX", files_max)
         options = {"includeHeaders": "true"}
 
         auto, log = (read(history=one, **options).collect() for one in ("auto", "log"))
@@ -96,7 +96,9 @@ class TestHistory:
         assert read(history="table").count() == 10
 
     def test_needs_hadoops_jar(self, read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sparklog.spark.history._has_class", lambda _, name: "s3a" not in name)
+        monkeypatch.setattr(
+            "sparklog.spark.requirements._has_class", lambda _, name: "s3a" not in name
+        )
 
         with pytest.raises(UsageError, match="start it with org.apache.hadoop:hadoop-aws:3.5.0"):
             read(history="auto")

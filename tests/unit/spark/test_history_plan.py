@@ -9,10 +9,12 @@ import pytest
 from sparklog.admin import erase_table
 from sparklog.config.options import CONSUME_OPTIONS, HISTORY_OPTIONS, parse_options
 from sparklog.errors import SparklogWarning, UnknownTopicError
-from sparklog.spark import history_plan
-from sparklog.spark.history_plan import HistoryPlan, TablePart, plan_auto, plan_table
+from sparklog.spark import history_plan, table_part
+from sparklog.spark.history_plan import HistoryPlan, plan_auto
 from sparklog.spark.location import spark_location
 from sparklog.spark.plan import plan_ranges
+from sparklog.spark.table_part import TablePart
+from sparklog.spark.table_plan import plan_table
 from sparklog.storage import open_files
 from sparklog.table.marks import Mark, Marks
 from tests.erasing import ALICE, erased
@@ -177,7 +179,7 @@ class TestPlan:
         (table,) = Path(log_dir).glob("t-*/table")
         assert part.files == [str(path) for path in table.glob("*.parquet")]
 
-        monkeypatch.setattr(history_plan, "FILES_MAX", 0)
+        monkeypatch.setattr(table_part, "FILES_MAX", 0)
         assert [one.files for one in self.plan(log_dir).tables] == [()]
 
     def test_names_no_files_that_spark_takes_for_patterns(self, tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from sparklog.table.footer import opened
 from sparklog.table.marks import Mark
 from sparklog.table.of_topic import check_copy, delta_log, table_directory
 from sparklog.table.parquet import sorted_by_offset
+from sparklog.table.rows import read_rows
 from sparklog.table.schema import ARROW_SCHEMA, COLUMNS
 from sparklog.table.snapshot import DataFile, Snapshot
 
@@ -176,7 +177,7 @@ def _of_table(work: CompareWork) -> Iterator[pa.RecordBatch]:
     for path in work.data_files:
         file = opened(work.files, f"{directory}/{path}")
         groups = [one for one in range(file.num_row_groups) if _group_may_hold(file, one, work)]
-        for batch in file.iter_batches(row_groups=groups, columns=ARROW_SCHEMA.names):
+        for batch in read_rows(file, ARROW_SCHEMA.names, groups):
             rows = pa.Table.from_batches([batch]).cast(ARROW_SCHEMA).filter(wanted)
             yield from rows.to_batches()
 

@@ -13,7 +13,13 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from sparklog.table.marks import Marks, marks_of
-from sparklog.table.schema import READER_VERSION, WRITER_VERSION, Action, has_our_columns
+from sparklog.table.schema import (
+    READER_VERSION,
+    SORTED,
+    WRITER_VERSION,
+    Action,
+    has_our_columns,
+)
 
 ENGINE: Final = "sparklog/"
 """The beginning of `engineInfo` in sparklog's own entries."""
@@ -33,6 +39,11 @@ class DataFile:
     rows: int | None
     max_timestamp: str | None
     action: Action = field(compare=False)
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether sparklog has sorted the rows by partition and offset."""
+        return SORTED in (self.action.get("tags") or {})
 
     @classmethod
     def of_add(cls, add: Action) -> "DataFile":

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock
 from sparklog.errors import LateWriterError
-from sparklog.maintenance import table_files
 from sparklog.maintenance.build_table import build_table
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import executed
@@ -90,7 +89,7 @@ class TestMerging:
     def test_has_a_batch_of_a_file_in_memory(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(table_files, "BATCH_BYTES", 1)
+        monkeypatch.setattr("sparklog.table.rows.BATCH_BYTES", 1)
         fill(log_dir, TIER_FILES)
 
         assert len(table_of(log_dir)) == 6 * TIER_FILES
@@ -114,7 +113,7 @@ class TestMerging:
             for owner in sorted({owner for _, owner in owners})
         ]
         work = CompactWork(files=files, clock=ManualClock(), topic=topic, group=group)
-        with patch.object(table_files, "BATCH_BYTES", batch_bytes):
+        with patch("sparklog.table.rows.BATCH_BYTES", batch_bytes):
             (merged,) = compacted(work)
         written = opened(files, f"{table_directory(topic)}/{merged.path}").read()
 

@@ -239,7 +239,8 @@ def expiring_steps(context: JobContext, topic: TopicDescription) -> Iterator[Ste
 def _is_before(file: DataFile, before_ms: int) -> bool:
     """Whether every row is older than a time.
 
-    If no row has a timestamp (-1), the time of the file counts.
+    If no row has a timestamp (-1), the time of the file counts. If the largest one is not known, as
+    outside the years 1 to 9999, the file stays.
     """
     newest_ms = None if file.max_timestamp is None else time_ms(file.max_timestamp)
     if newest_ms == -1:

@@ -14,6 +14,7 @@ from pyspark.sql.functions import lit, when
 
 from sparklog.errors import MissingFileError, UsageError
 from sparklog.model import TopicPartition
+from sparklog.record.record_batches import MAX_TIMESTAMP_MS
 from sparklog.spark.connect import is_connect
 from sparklog.spark.history_plan import TablePart, TimeBound
 from sparklog.spark.schema import output_schema
@@ -138,10 +139,16 @@ def stitched(
     return reduce(DataFrame.unionAll, frames if log is None else [*frames, log])
 
 
-def in_order(df: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Return the rows with each partition in the order of its offsets; costs a shuffle."""
-    by = [name for name in ("topic", "partition") if name in columns]
-    return df.repartition(*by).sortWithinPartitions(*by, "offset")
+ORDER: Final = ("topic", "partition", "offset")
+"""The columns by which rows are put in order."""
+
+
+def in_order(df: DataFrame) -> DataFrame:
+    """Return rows that have the columns ORDER, each partition in the order of its offsets.
+
+    Costs a shuffle.
+    """
+    return df.repartition("topic", "partition").sortWithinPartitions(*ORDER)
 
 
 def offsets_at(
@@ -156,10 +163,11 @@ def offsets_at(
     for one in bounds:
         places.setdefault((one.key.topic, one.timestamp), []).append(one)
     for (topic, timestamp), some in places.items():
+        time_ms = min(timestamp, MAX_TIMESTAMP_MS)
         numbers = ", ".join(str(one.key.partition) for one in some)
         rows: Any = (
             table_at(spark, some[0].part)
-            .filter(f"`partition` IN ({numbers}) AND `timestamp` >= timestamp_millis({timestamp})")
+            .filter(f"`partition` IN ({numbers}) AND `timestamp` >= timestamp_millis({time_ms})")
             .groupBy("partition")
             .agg({"offset": "min"})
             .collect()

@@ -136,7 +136,7 @@ class DeltaLog:
             if suffix == _CHECKPOINT:
                 return checkpoint.decode(data)
             return [json.loads(line) for line in bytes(data).splitlines() if line.strip()]
-        except (ValueError, pa.ArrowException) as error:
+        except (ValueError, OSError, pa.ArrowException) as error:
             path = self._path(version, suffix)
             raise CorruptMetadataError(f"{path}: cannot be understood: {error!r}") from None
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from sparklog.table.footer import OpenFile, damage_named
 from sparklog.table.parquet import ROW_GROUP_BYTES
 
 BATCH_BYTES: Final = 4 * 1024 * 1024
@@ -18,14 +18,15 @@ BATCH_BYTES: Final = 4 * 1024 * 1024
 
 
 def read_rows(
-    file: pq.ParquetFile, columns: Sequence[str], row_groups: Iterable[int] | None = None
+    file: OpenFile, columns: Sequence[str], row_groups: Iterable[int] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of an open file, or of some of its row groups, in the order of the file.
 
     A part has about BATCH_BYTES at most. Of another engine's file it has the same share of a row
-    group, whose size that engine has chosen.
+    group, whose size that engine has chosen. Raises CorruptMetadataError for damage in the file.
     """
-    for group in range(file.num_row_groups) if row_groups is None else row_groups:
-        rows = file.metadata.row_group(group).num_rows
-        size = max(1, rows * BATCH_BYTES // ROW_GROUP_BYTES)
-        yield from file.iter_batches(batch_size=size, row_groups=[group], columns=columns)
+    with damage_named(file.path):
+        for group in range(file.num_row_groups) if row_groups is None else row_groups:
+            rows = file.metadata.row_group(group).num_rows
+            size = max(1, rows * BATCH_BYTES // ROW_GROUP_BYTES)
+            yield from file.iter_batches(batch_size=size, row_groups=[group], columns=columns)

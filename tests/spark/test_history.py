@@ -127,6 +127,14 @@ class TestAuto:
         for partition in range(3):
             assert [row.offset for row in found if row.partition == partition] == list(range(10))
 
+    @pytest.mark.parametrize("columns", ["value", "value,partition"])
+    def test_is_in_order_whatever_columns_are_read(self, read: Read, columns: str) -> None:
+        given = {"assign": '{"t": [1]}', "subscribe": None, "columns": columns}
+        found = read("auto", ordered="true", **given)
+
+        assert found.columns == columns.split(",")
+        assert found.collect() == read("log", **given).collect()
+
     def test_knows_no_table_where_there_is_none(self, spark: SparkSession, tmp_path: Path) -> None:
         log_dir = topic_with_table(tmp_path / "other", 1)
         append(log_dir, 0, ["a"])
@@ -213,8 +221,10 @@ class TestTable:
             ({"startingOffsets": '{"t": {"1": 3}}'}, [3, 4]),
             ({"startingTimestamp": 2 * HOUR_MS, "endingTimestamp": 4 * HOUR_MS}, [2, 3]),
             ({"endingTimestamp": 99 * HOUR_MS}, [0, 1, 2, 3, 4]),
+            ({"endingTimestamp": 2**63 - 1}, [0, 1, 2, 3, 4]),
             ({"ordered": "true", "endingOffsets": '{"t": {"1": 2}}'}, [0, 1]),
             ({"versionAsOf": 1}, []),
+            ({"versionAsOf": 1, "endingTimestamp": 4 * HOUR_MS}, []),
         ],
     )
     def test_takes_the_options_of_the_log(

@@ -1,5 +1,6 @@
 """Erase in the table of a topic: old or new, whoever builds beside it."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -164,6 +165,22 @@ class TestOtherWriters:
 
         assert after == [at for at in before if at % 3]
         assert [one.is_sorted for one in snapshot_of(log_dir).files.values()] == [False]
+
+    def test_may_leave_out_how_many_rows_a_file_has(self, log_dir: str) -> None:
+        """Spark does so with spark.databricks.delta.stats.collect=false."""
+        (entry,) = [
+            path
+            for path in Path(log_dir).glob("t-*/table/_delta_log/*.json")
+            if snapshot_of(log_dir).version == int(path.name.partition(".")[0])
+        ]
+        actions = [json.loads(line) for line in entry.read_text().splitlines()]
+        for action in actions:
+            action.get("add", {}).pop("stats", None)
+        entry.write_text("".join(f"{json.dumps(one)}\n" for one in actions))
+        erased(log_dir, ALICE)
+
+        assert problems(build(log_dir)) == []
+        assert table_of(log_dir).num_rows == 24
 
     def test_leave_files_that_no_commit_names_to_the_report(self, log_dir: str) -> None:
         (path, *_) = (Path(log_dir) / one for one in holding(log_dir, SECRET) if "-c000." in one)

@@ -126,7 +126,7 @@ class TestMerging:
         (directory,) = Path(log_dir).glob("t-*/table")
         next(directory.glob("*.parquet")).write_bytes(b"nothing")
 
-        assert ["no Parquet file" in line for line in problems(build(log_dir))] == [True]
+        assert ["no sound Parquet file" in line for line in problems(build(log_dir))] == [True]
 
     def test_leaves_large_files_and_those_of_others_alone(self) -> None:
         files = Snapshot(

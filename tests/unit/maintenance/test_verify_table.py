@@ -102,7 +102,7 @@ class TestVerify:
             Path(uri.removeprefix("file://")).write_bytes(b"nothing")
 
         problems = told(log_dir)[1]
-        assert ["no Parquet file" in line for line in problems] == [True, True]
+        assert ["no sound Parquet file" in line for line in problems] == [True, True]
 
     def test_a_table_that_cannot_be_opened_stops_nothing_else(self, log_dir: str) -> None:
         entry = next(Path(log_dir).glob("t-*/table/_delta_log/*.json"))

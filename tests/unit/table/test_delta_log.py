@@ -153,18 +153,28 @@ class TestCheckpoints:
 
         assert "_last_checkpoint" not in world.names()
 
-    def damage(self, world: World, version: int) -> None:
+    def damage(
+        self, world: World, version: int, damaged: Callable[[bytes], bytes] = lambda _: b"nothing"
+    ) -> None:
         path = f"{LOG}/{version:020d}.checkpoint.parquet"
+        data = damaged(bytes(world.files.read(path)))
         world.files.delete(path)
-        world.files.write_new(path, b"nothing")
+        world.files.write_new(path, data)
 
-    def test_one_that_is_damaged_is_passed_over(self, many: World) -> None:
+    @pytest.mark.parametrize(
+        "damaged",
+        [lambda _: b"nothing", lambda data: data[:4] + b"\xff" * 64 + data[68:]],
+        ids=["footer", "pages"],
+    )
+    def test_one_that_is_damaged_is_passed_over(
+        self, many: World, damaged: Callable[[bytes], bytes]
+    ) -> None:
         while many.log.snapshot().version < 2 * CHECKPOINT_INTERVAL:
             many.commit()
         before = many.log.snapshot().files
-        self.damage(many, 2 * CHECKPOINT_INTERVAL)
+        self.damage(many, 2 * CHECKPOINT_INTERVAL, damaged)
         assert many.log.snapshot().files == before
-        self.damage(many, CHECKPOINT_INTERVAL)
+        self.damage(many, CHECKPOINT_INTERVAL, damaged)
 
         assert many.log.snapshot().files == before
         assert many.log.snapshot().version == 2 * CHECKPOINT_INTERVAL

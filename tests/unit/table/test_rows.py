@@ -4,6 +4,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from sparklog.errors import CorruptMetadataError
 from sparklog.storage.memory import MemoryFiles
 from sparklog.table import parquet, rows
 from sparklog.table.footer import opened
@@ -42,3 +43,14 @@ def test_a_part_is_small_though_a_file_has_a_value_once(monkeypatch: pytest.Monk
     assert one.bytes < ROW_GROUP_BYTES
     assert max(pc.sum(pc.binary_length(part["value"])).as_py() for part in parts) <= 8 * 1024
     assert [at for part in parts for at in part["offset"].to_pylist()] == list(range(640))
+
+
+def test_damage_in_a_page_is_told() -> None:
+    files = MemoryFiles()
+    (one,) = write_files(files, "t/table", [records(0, 9)], 0)
+    data = bytes(files.read(f"t/table/{one.path}"))
+    files.write_new("t/table/damaged.parquet", data[:4] + b"\xff" * 64 + data[68:])
+    file = opened(files, "t/table/damaged.parquet")
+
+    with pytest.raises(CorruptMetadataError, match="t/table/damaged.parquet: no sound Parquet"):
+        list(read_rows(file, ["partition"]))

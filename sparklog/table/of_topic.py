@@ -238,6 +238,8 @@ def _made(topic: TopicDescription, before: Snapshot, now_ms: int, *, is_new: boo
 
 
 def _remove(file: DataFile, now_ms: int, *, changes_data: bool) -> Action:
+    """Return the action that removes a file; to Delta the deletion vector is part of its name."""
+    vector = file.action.get("deletionVector")
     return {
         "remove": {
             "path": file.action["path"],
@@ -246,5 +248,6 @@ def _remove(file: DataFile, now_ms: int, *, changes_data: bool) -> Action:
             "extendedFileMetadata": True,
             "partitionValues": {},
             "size": file.bytes,
+            **({"deletionVector": vector} if vector else {}),
         }
     }

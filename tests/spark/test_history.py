@@ -150,6 +150,21 @@ class TestAuto:
             auto = read("auto")
         assert rows(auto) == rows(read("log"))
 
+    def test_a_rebuild_undoes_a_delete_by_deletion_vectors(
+        self, spark: SparkSession, log_dir: str, read: Read
+    ) -> None:
+        """To every reader of Delta the file with the vector is gone, too."""
+        table = f"delta.`{table_path(log_dir)}`"
+        on = "'delta.enableDeletionVectors' = 'true'"
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({on})")
+        spark.sql(f"DELETE FROM {table} WHERE offset = 1")
+        build(log_dir, rebuild=True)
+
+        by_delta = spark.read.format("delta").load(str(table_path(log_dir)))
+        assert rows(by_delta.select("partition", "offset")) == rows(
+            read("log").select("partition", "offset")
+        )
+
     def test_leaves_a_table_alone_that_a_restored_log_has_outgrown(
         self, spark: SparkSession, log_dir: str, tmp_path: Path
     ) -> None:

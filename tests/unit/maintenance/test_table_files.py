@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock
 from sparklog.errors import LateWriterError
+from sparklog.log.names import uuid7
 from sparklog.maintenance.build_table import build_table
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import executed
@@ -303,6 +304,18 @@ class TestVacuum:
         step.execute()
 
         assert len(self.paths(log)) == TIER_FILES + 1
+
+    def test_leaves_orphans_where_it_may_not_commit(self, log: Compacted) -> None:
+        """Another engine has raised the table's protocol."""
+        orphan = f"{DIRECTORY}/table/part-{uuid7(log.now_ms, bytes(10))}.parquet"
+        log.partition.files.write_new(orphan, b"")
+        names = [one.path for one in log.partition.files.list(f"{DIRECTORY}/table/_delta_log")]
+        version = max(int(name[-25:-5]) for name in names if name.endswith(".json")) + 1
+        raised = b'{"protocol":{"minReaderVersion":3,"minWriterVersion":7}}'
+        entry = f"{DIRECTORY}/table/_delta_log/{version:020d}.json"
+        log.partition.files.put_new(entry, raised)
+
+        assert orphan in self.vacuumed(log, 100 * DAY_MS)
 
     def test_leaves_the_files_of_others_alone(self, log: Compacted) -> None:
         other = f"{DIRECTORY}/table/part-00000-1.snappy.parquet"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +28,10 @@ FIRST = [
     schema.protocol_action(),
     schema.metadata_action("t", TOPIC_ID, 0, "x"),
 ]
+
+
+RAISED = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7}}
+"""The protocol after another engine has switched deletion vectors on."""
 
 
 def add(path: str, rows: int = 1, **more: Any) -> dict[str, Any]:
@@ -88,6 +93,13 @@ class TestReading:
         assert [*found.files] == ["b c"]
         assert found.removed == {"a": 5}
         assert world.log.snapshot() == found
+
+    def test_a_file_may_come_back_with_a_deletion_vector(self, world: World) -> None:
+        world.commit(add("a"))
+        world.put(1, add("a", deletionVector={"storageType": "u"}), remove("a"))
+
+        assert [*world.log.snapshot().files] == ["a"]
+        assert world.log.snapshot().removed == {}
 
     def test_of_the_past(self, world: World) -> None:
         world.commit(add("a"))
@@ -185,6 +197,26 @@ class TestCheckpoints:
 
         with pytest.raises(CorruptMetadataError, match="checkpoint.parquet: cannot be understood"):
             many.log.snapshot()
+
+    def test_is_not_written_to_a_table_of_another_protocol(self, world: World) -> None:
+        """It would lack the protocol's features, and the files' deletion vectors."""
+        world.commit(add("a"))
+        world.put(1, RAISED)
+        while world.log.snapshot().version < CHECKPOINT_INTERVAL:
+            world.commit(marked=0)
+
+        assert [name for name in world.names() if "checkpoint" in name] == []
+
+    def test_tells_of_a_protocol_that_was_raised_in_an_entry_that_is_gone(
+        self, world: World
+    ) -> None:
+        world.commit(add("a"))
+        world.put(1, RAISED)
+        data = encode(replace(world.log.snapshot(), foreign=()))
+        world.files.write_new(f"{LOG}/{1:020d}.checkpoint.parquet", data)
+        world.files.delete(f"{LOG}/{1:020d}.json")
+
+        assert "another writer has changed its protocol" in world.log.snapshot().problems(TOPIC_ID)
 
     def test_old_entries_below_an_old_one_are_deleted(self, many: World) -> None:
         many.clock.advance(2 * ENTRIES_KEPT_MS)
@@ -306,7 +338,7 @@ class TestForeignChanges:
             (remove("a"), "rows"),
             (add("b", dataChange=False, deletionVector={"storageType": "u"}), "rows"),
             ({"metaData": {"id": "x", "schemaString": "{}"}}, "columns or properties"),
-            ({"protocol": {"minReaderVersion": 3, "minWriterVersion": 7}}, "protocol"),
+            (RAISED, "protocol"),
             ({"txn": {"appId": "sparklog/x/0", "version": 9}}, "marks"),
         ],
     )

@@ -70,8 +70,12 @@ class ConsumerGroup:
 
     @property
     def assignor(self) -> str:
-        """The assignor that most members name; the default if none does."""
-        votes = Counter(one.assignor for one in self.members.values() if one.assignor)
+        """The assignor that most members name; the default if none does.
+
+        A name that does not exist here does not count: a broker may have had such an assignor.
+        """
+        names = [one.assignor or "" for one in self.members.values()]
+        votes = Counter(name for name in names if name in ASSIGNORS)
         return max(sorted(votes), key=lambda name: votes[name], default=DEFAULT_ASSIGNOR)
 
     @property

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from sparklog.coordinator.consumer_member import ConsumerMember
+from sparklog.coordinator.consumer_records import member_record
 from sparklog.coordinator.requests import LeaveRequest, MemberIdentity
 from sparklog.errors import ErrorCode
 from tests.consumer_language import REBALANCE_MS, SESSION_MS, Consumers, renamed, settle, topic_id
@@ -326,3 +328,13 @@ class TestTopics:
         settle(*readers)
         assert group.group.assignor == "range"
         assert [one.numbers for one in readers] == [[0, 1], [2], [3]]
+
+    def test_an_assignor_of_a_broker_that_is_unknown_here_does_not_count(self) -> None:
+        group = Consumers(flights=2)
+        (ada,) = group.readers("ada")
+        left = ConsumerMember(member_id="ada", topic_names=("flights",), assignor="sticky")
+        group.log.append(member_record(GROUP, left))
+        group.restarts()
+        group.has(flights=3)
+        assert ada.beats().error_code == 0
+        assert (ada.numbers, group.group.assignor) == ([0, 1, 2], "uniform")

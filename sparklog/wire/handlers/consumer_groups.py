@@ -26,6 +26,9 @@ CLIENT_MAKES_ID_SINCE: Final = 1
 """The first version of ConsumerGroupHeartbeat in which clients make their member ids (KIP-1082)."""
 CONSUMER_PROTOCOL: Final = 1
 """The member type of ConsumerGroupDescribe: classic members are 0, and are in other groups here."""
+HIDDEN_TOPICS: Final = (
+    "The group has described topic(s) that the client is not authorized to describe."
+)
 
 Fields = dict[str, Any]
 
@@ -113,6 +116,13 @@ async def _described(call: Call, group_id: str) -> Fields:
     if isinstance(found, int):
         return {**fields, "error_code": found}
     image = await call.gateway.image()
+    members = [_member(image, one) for one in found.members]
+    if not all(map(call.sees, _topics_of(members))):
+        return {
+            **fields,
+            "error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            "error_message": HIDDEN_TOPICS,
+        }
     return {
         **fields,
         "error_code": NONE,
@@ -120,7 +130,7 @@ async def _described(call: Call, group_id: str) -> Fields:
         "group_epoch": found.epoch,
         "assignment_epoch": found.target_epoch,
         "assignor_name": found.assignor,
-        "members": [_member(image, one) for one in found.members],
+        "members": members,
     }
 
 
@@ -138,6 +148,12 @@ def _member(image: Image, member: DescribedConsumer) -> Fields:
         "target_assignment": {"topic_partitions": _named(image, member.target)},
         "member_type": CONSUMER_PROTOCOL,
     }
+
+
+def _topics_of(members: Iterable[Fields]) -> set[str]:
+    """Return the names of the topics in the members' assignments."""
+    assignments = [one[key] for one in members for key in ("assignment", "target_assignment")]
+    return {topic["topic_name"] for one in assignments for topic in one["topic_partitions"]}
 
 
 def _named(image: Image, places: Partitions) -> list[Fields]:

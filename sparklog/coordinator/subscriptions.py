@@ -9,12 +9,19 @@ request.
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sparklog.coordinator.consumer_member import ConsumerMember
 from sparklog.model import TopicDescription
 
 Topics = Mapping[str, TopicDescription]
+
+EXPRESSION_MAX: Final = 30_000
+"""The most characters of a regular expression."""
+EXPRESSION_BYTES_MAX: Final = 2**20
+"""The most bytes that a compiled one may take."""
+EXPRESSIONS: Final = 100
+"""The most compiled expressions that are cached."""
 
 
 class _Matches(NamedTuple):
@@ -83,18 +90,31 @@ class Subscriptions:
 
 
 def matching(regex: str, topics: Iterable[str]) -> frozenset[str]:
-    """Return the names that a regular expression matches. Raises ValueError (`compiled`)."""
-    pattern = compiled(regex)
+    """Return the names that a regular expression matches.
+
+    Returns none if it cannot be compiled: a broker may have taken it (`compiled`).
+    """
+    try:
+        pattern = compiled(regex)
+    except ValueError:
+        return frozenset()
     return frozenset(name for name in topics if pattern.fullmatch(name))
 
 
-@lru_cache(maxsize=1_000)
+@lru_cache(EXPRESSIONS)
 def compiled(regex: str) -> Any:
-    """Return a compiled regular expression of RE2 (linear time). Raises ValueError."""
+    """Return a compiled regular expression of RE2 (linear time).
+
+    Raises ValueError if it is invalid, or larger than EXPRESSION_MAX and EXPRESSION_BYTES_MAX
+    allow.
+    """
     import re2
 
+    if len(regex) > EXPRESSION_MAX:
+        raise ValueError(f"{len(regex)} characters: allowed are {EXPRESSION_MAX}")
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = EXPRESSION_BYTES_MAX
     try:
         return re2.compile(regex, options)
     except re2.error as error:

@@ -338,3 +338,12 @@ class TestTopics:
         group.has(flights=3)
         assert ada.beats().error_code == 0
         assert (ada.numbers, group.group.assignor) == ([0, 1, 2], "uniform")
+
+    def test_an_expression_of_a_broker_that_is_invalid_here_matches_nothing(self) -> None:
+        group = Consumers(flights=2)
+        (ada,) = group.readers("ada")
+        left = ConsumerMember(member_id="ada", topic_regex="(")
+        group.log.append(member_record(GROUP, left))
+        group.restarts()
+        assert ada.beats().error_code == 0
+        assert ada.numbers == []

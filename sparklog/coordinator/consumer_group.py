@@ -52,7 +52,7 @@ class ConsumerGroup:
         self.members: dict[str, ConsumerMember] = {}
         self.targets: dict[str, Partitions] = {}
         self._metadata_hash = 0
-        self._topics: Topics | None = None  # the topics that the last heartbeat has used
+        self._topics: Topics | None = None  # those of the last heartbeat; None without members
         self._static_ids: dict[str, str] = {}
         self._subscriptions = Subscriptions()
         self._limits = limits
@@ -346,6 +346,8 @@ class ConsumerGroup:
         self._subscriptions.forget(member_id)
         if member is not None and self._static_ids.get(member.instance_id or "") == member_id:
             del self._static_ids[member.instance_id or ""]
+        if not self.members:
+            self._topics = None  # an empty group must not keep the topics of long ago in memory
 
     def loaded(self, now: Now) -> None:
         """Begin the sessions of all members: all records were replayed."""

@@ -1,6 +1,7 @@
 """The machine of a consumer group, by the rules of KIP-848 and of Kafka 4.1.1."""
 
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -8,6 +9,7 @@ from sparklog.coordinator.consumer_member import ConsumerMember
 from sparklog.coordinator.consumer_records import member_record
 from sparklog.coordinator.requests import LeaveRequest, MemberIdentity
 from sparklog.errors import ErrorCode
+from sparklog.model import TopicDescription
 from tests.consumer_language import REBALANCE_MS, SESSION_MS, Consumers, renamed, settle, topic_id
 from tests.group_language import GROUP
 
@@ -347,3 +349,15 @@ class TestTopics:
         group.restarts()
         assert ada.beats().error_code == 0
         assert ada.numbers == []
+
+    def test_an_empty_group_does_not_keep_them_in_memory(self) -> None:
+        class Topics(dict[str, TopicDescription]):
+            """A mapping that can be watched."""
+
+        group = Consumers(flights=2)
+        group.topics = Topics(group.topics)
+        kept = ref(group.topics)
+        (ada,) = group.readers("ada")
+        ada.leaves()
+        group.topics = {}
+        assert kept() is None

@@ -56,16 +56,16 @@ class Subscriptions:
         """Forget the matches of a member, if there are any."""
         self._matches.pop(member_id, None)
 
-    def names(self, member: ConsumerMember, topics: Topics | None = None) -> frozenset[str]:
+    def names(self, member: ConsumerMember, topics: Iterable[str]) -> frozenset[str]:
         """Return the names of a member's topics. Topics in its list of names need not exist.
 
-        `topics` is for a regular expression that was not matched yet; None ignores it.
+        `topics` is for a regular expression that was not matched yet.
         """
         known = self._matches.get(member.member_id)
         matched: frozenset[str] = frozenset()
         if known is not None:
             matched = known.names
-        elif member.topic_regex and topics is not None:
+        elif member.topic_regex:
             matched = matching(member.topic_regex, topics)
         return matched.union(member.topic_names)
 
@@ -76,7 +76,7 @@ class Subscriptions:
 
     def reads(self, members: Iterable[ConsumerMember], topic: str) -> bool:
         """Whether one of the members reads a topic."""
-        return any(topic in self.names(one) for one in members)
+        return any(topic in self.names(one, (topic,)) for one in members)
 
     def hash_of(self, members: Iterable[ConsumerMember], topics: Topics) -> int:
         """Return a number that changes when the members read other topics or partitions."""

@@ -15,10 +15,10 @@ from sparklog.coordinator.requests import (
 )
 from sparklog.errors import ErrorCode
 from sparklog.metadata.image import Image
-from sparklog.tokens import Resource
+from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.group_admin import tell_operations
-from sparklog.wire.handlers.group_members import answer_of, asked, client_host, milliseconds
+from sparklog.wire.handlers.group_members import answer_of, client_host, milliseconds
 from sparklog.wire.handlers.operations import NO_OPERATIONS
 from sparklog.wire.topic_ids import NO_UUID, topic_id_of, uuid_of
 
@@ -37,8 +37,9 @@ async def consumer_group_heartbeat(call: Call) -> Reply:
     """Return the answer."""
     request = call.request()
     names = request.subscribed_topic_names
-    hidden = [name for name in names or () if not call.sees(name)]
-    if hidden:
+    if not call.allows(Scope.READ, request.group_id, Resource.GROUP):
+        return call.answer({"error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED})
+    if not all(map(call.sees, names or ())):
         return call.answer({"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED})
     member_id = request.member_id
     if not member_id and call.version < CLIENT_MAKES_ID_SINCE and request.member_epoch == 0:
@@ -60,7 +61,7 @@ async def consumer_group_heartbeat(call: Call) -> Reply:
         topics=image.names,
         may_read=call.sees,
     )
-    answer = await asked(call, heartbeat, request.group_id)
+    answer = await answer_of(call, heartbeat, request.group_id)
     if isinstance(answer, int):
         answer = ConsumerAnswer(answer)
     places = answer.assignment

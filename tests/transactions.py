@@ -4,11 +4,13 @@ from typing import Any
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock
+from sparklog.errors import CorruptMetadataError
 from sparklog.group_commit.append_slots import Append, AppendCounts, Slot
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.fold import fold
 from sparklog.metadata.image import PartitionLog
 from sparklog.metadata.transaction_plans import NOBODY, Producer, Step, edit_of_ids
 from sparklog.metadata.transactions import (
@@ -158,6 +160,22 @@ def new_log_dir(path: str, *topics: str, partitions: int = 2) -> Instance:
         [NewTopic(name, partitions) for name in topics]
     )
     return Instance(path)
+
+
+def with_damage(instance: Instance, topic: str) -> Instance:
+    """A new instance that cannot read the rows of a topic in the runs of the metadata log."""
+    fold(instance.catalog.log)
+    found = Instance(instance.catalog.files.uri)
+    runs, topic_id = found.catalog.log.runs, found.catalog.topic(topic).topic_id
+    opened = runs.opened
+
+    def damaged(newest: Any, topics: Any) -> Any:
+        if topic_id in topics:
+            raise CorruptMetadataError("_runs/x is damaged")
+        return opened(newest, topics)
+
+    runs.opened = damaged  # type: ignore[assignment, method-assign] # wrong on purpose
+    return found
 
 
 def ready(instance: Instance, version: int = 13) -> Client:

@@ -13,7 +13,7 @@ written again: PLANS_MAX times in all at most. Vacuum deletes the files that wer
 slices that were not stay, unnamed, until their file goes.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from functools import partial
 from typing import Final
@@ -95,16 +95,20 @@ class AppendWriter:
         """
         log, clock = self._catalog.log, self._catalog.clock
         ids = dict.fromkeys(slot.append.topic_id for slot in slots)
-        image, now_ms = log.image(list(ids)), clock.now_ms()
-        topics = self._checked(slots, image, now_ms)
+        (image, damaged), now_ms = log.sound_image(ids), clock.now_ms()
+        topics = self._checked(slots, image, damaged, now_ms)
         pieces: Collection[bytes] = ()
         if companions is not None:
             theirs = companions.begin(image)
+            opened, lost = log.sound_at(image, theirs)
+            if lost:
+                companions.lose(lost)
             if companions.are_settled:
                 companions = None
             else:
                 ids.update(dict.fromkeys(theirs))
-                pieces = companions.pieces(log.opened_at(image, theirs), now_ms)
+                damaged = {**damaged, **lost}
+                pieces = companions.pieces(opened, now_ms)
         if not topics and companions is None:
             return None
         shared = self._shared.next(image, anew=rounds > 0)
@@ -112,7 +116,8 @@ class AppendWriter:
         plans = [self._plan(topics)] if topics else []
         if companions is not None:
             plans.append(partial(companions.plan, places=places))
-        outcomes = log.commit_each(plans, list(ids), ready=shared.sync)
+        sound = [topic_id for topic_id in ids if topic_id not in damaged]
+        outcomes = log.commit_each(plans, sound, ready=shared.sync)
         if companions is not None:
             companions.land(outcomes[-1])
         if topics:
@@ -138,8 +143,17 @@ class AppendWriter:
                 one.fail()
         self._counts.commits += outcome.edit is not None
 
-    def _checked(self, slots: Sequence[Slot], image: Image, now_ms: int) -> list[TopicAppends]:
-        """Return the sound batches by topic; the other slots get their errors as outcomes."""
+    def _checked(
+        self,
+        slots: Sequence[Slot],
+        image: Image,
+        damaged: Mapping[str, SparklogError],
+        now_ms: int,
+    ) -> list[TopicAppends]:
+        """Return the sound batches by topic; the other slots get their errors as outcomes.
+
+        `damaged` has the errors of topics that the image could not open, by topic id.
+        """
         # Loaded with the first batch: the kernels load slowly; other requests do not need them.
         from sparklog.record.client_batch import check_client_batch
 
@@ -151,6 +165,8 @@ class AppendWriter:
             try:
                 target = targets.get(topic_id)
                 if target is None:
+                    if topic_id in damaged:
+                        raise damaged[topic_id]
                     topic = live_topic(image, topic_id)
                     target = targets[topic_id] = Target.of(topic, now_ms, self._options)
                 _check_epoch(target.topic, append)

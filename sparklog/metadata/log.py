@@ -273,17 +273,12 @@ class MetadataLog(FollowedLog):
 
     def _open_for(self, batch: Batch) -> Image:
         """Return the newest image with the batch's topics; a damaged one fails its requests."""
-        try:
-            return self.image(batch.topics)
-        except SparklogError:
-            if len(batch.waiting) == 1:
-                raise
-        for request in batch.waiting:
-            try:
-                self.image(request.topics)
-            except SparklogError as error:
-                request.fail(error)
-        return self.image(batch.topics)
+        image, errors = self.sound_image(batch.topics)
+        for request in batch.waiting if errors else ():
+            for topic_id in request.topics:
+                if topic_id in errors:
+                    request.fail(errors[topic_id])
+        return image
 
     def _try(self, batch: Batch, turn: AbstractContextManager[bool] = HELD) -> bool:
         """Plan and put once; return whether the batch is settled.

@@ -300,7 +300,7 @@ class TestTimeouts:
             raise kind("the disk is gone")
 
         monkeypatch.setattr(running.server.gateway.transactions, "expire", broken)
-        running.run(running.server.gateway.transaction_ends.look())
+        running.run(running.server.gateway.transaction_ends.forget())
 
         assert "transactions were not looked after" in caplog.text
         assert "the disk is gone" in caplog.text

@@ -4,7 +4,6 @@ from typing import Any
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock
-from sparklog.errors import CorruptMetadataError
 from sparklog.group_commit.append_slots import Append, AppendCounts, Slot
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.log_reader import TopicReader
@@ -24,6 +23,7 @@ from sparklog.storage.files import Files
 from sparklog.transactions.steps import Transactions
 from tests.appends import told
 from tests.client_batches import NOW_MS, client_batch
+from tests.metadata_logs import lose_topic
 
 TRANSACTIONAL = 0x10
 TIMEOUT_MS = 60_000
@@ -163,18 +163,10 @@ def new_log_dir(path: str, *topics: str, partitions: int = 2) -> Instance:
 
 
 def with_damage(instance: Instance, topic: str) -> Instance:
-    """A new instance that cannot read the rows of a topic in the runs of the metadata log."""
+    """A new instance that cannot read a topic (`lose_topic`)."""
     fold(instance.catalog.log)
     found = Instance(instance.catalog.files.uri)
-    runs, topic_id = found.catalog.log.runs, found.catalog.topic(topic).topic_id
-    opened = runs.opened
-
-    def damaged(newest: Any, topics: Any) -> Any:
-        if topic_id in topics:
-            raise CorruptMetadataError("_runs/x is damaged")
-        return opened(newest, topics)
-
-    runs.opened = damaged  # type: ignore[assignment, method-assign] # wrong on purpose
+    lose_topic(found.catalog, topic)
     return found
 
 

@@ -32,17 +32,18 @@ class TransactionEnds:
 
     def start(self) -> None:
         """Begin to watch."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        settings, loop = self._gateway.settings, asyncio.get_running_loop()
+        look_ms = settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        self._tasks = [
+            loop.create_task(_every(look_ms, self.look)),
+            loop.create_task(_every(FORGET_EVERY_MS, self.forget)),
+        ]
 
     async def close(self) -> None:
         """Stop watching."""
-        self._task.cancel()
-        await asyncio.wait([self._task])
-
-    async def _run(self) -> None:
-        settings = self._gateway.settings
-        look_ms = settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
-        await asyncio.gather(_every(look_ms, self.look), _every(FORGET_EVERY_MS, self.forget))
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
 
     async def look(self) -> None:
         """Abort overdue transactions. Errors are only logged."""

@@ -20,8 +20,9 @@ PLACE = TransactionPartition("topic", 0)
 
 def batch(sequence: int, producer_id: int = 7, epoch: int = 0) -> bytes:
     """A batch of one record, whose value is its sequence."""
-    fields = {"producer_id": producer_id, "producer_epoch": epoch, "base_sequence": sequence}
-    return client_batch(str(sequence), **fields)
+    return client_batch(
+        str(sequence), producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence
+    )
 
 
 def slot(data: bytes) -> Slot:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import orjson
 
-LOGGER: Final = "sparklog"
+LOGGERS: Final = ("sparklog", "uvicorn", "asyncio")
 
 
 class JsonFormatter(logging.Formatter):
@@ -26,10 +26,10 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up_logs(level: str) -> None:
-    """Send everything below the logger `sparklog`, and uvicorn's own, to standard error as JSON."""
+    """Send what sparklog, uvicorn and asyncio log to standard error, as JSON."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter())
-    for name in (LOGGER, "uvicorn"):
+    for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.setLevel(level.upper())

@@ -1,15 +1,24 @@
 """Metadata logs to test with: a topic, produces, a twin in memory, and files that crash."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sparklog.clock import Clock, ManualClock
+from sparklog.errors import CorruptMetadataError
 from sparklog.metadata import housekeeping
-from sparklog.metadata.edit import Edit, PartitionState, Receipt, ReceiptKey, TopicEdit
-from sparklog.metadata.image import Image, at_log_end
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.edit import (
+    Edit,
+    FoldEdit,
+    PartitionState,
+    Receipt,
+    ReceiptKey,
+    TopicEdit,
+)
+from sparklog.metadata.image import Image, TopicImage, at_log_end
 from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files, NewFile
@@ -232,3 +241,16 @@ def wait(log: MetadataLog) -> None:
     thread = None if house is None else house.thread
     if thread is not None:
         thread.join(30)
+
+
+def lose_topic(catalog: Catalog, name: str) -> None:
+    """Let a catalog find the rows of a topic damaged in every run; the topic is not opened yet."""
+    runs, topic_id = catalog.log.runs, catalog.topic(name).topic_id
+    opened = runs.opened
+
+    def damaged(fold: FoldEdit, topics: Mapping[str, TopicImage]) -> dict[str, TopicImage]:
+        if topic_id in topics:
+            raise CorruptMetadataError("_runs/x is damaged")
+        return opened(fold, topics)
+
+    runs.opened = damaged  # type: ignore[method-assign] # wrong on purpose

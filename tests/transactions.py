@@ -9,6 +9,7 @@ from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.fold import fold
 from sparklog.metadata.image import PartitionLog
 from sparklog.metadata.transaction_plans import NOBODY, Producer, Step, edit_of_ids
 from sparklog.metadata.transactions import (
@@ -22,6 +23,7 @@ from sparklog.storage.files import Files
 from sparklog.transactions.steps import Transactions
 from tests.appends import told
 from tests.client_batches import NOW_MS, client_batch
+from tests.metadata_logs import lose_topic
 
 TRANSACTIONAL = 0x10
 TIMEOUT_MS = 60_000
@@ -158,6 +160,14 @@ def new_log_dir(path: str, *topics: str, partitions: int = 2) -> Instance:
         [NewTopic(name, partitions) for name in topics]
     )
     return Instance(path)
+
+
+def with_damage(instance: Instance, topic: str) -> Instance:
+    """A new instance that cannot read a topic (`lose_topic`)."""
+    fold(instance.catalog.log)
+    found = Instance(instance.catalog.files.uri)
+    lose_topic(found.catalog, topic)
+    return found
 
 
 def ready(instance: Instance, version: int = 13) -> Client:

@@ -7,7 +7,7 @@ meanwhile a read of log and table (history=auto) reads the log alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -31,14 +31,14 @@ from sparklog.table.of_topic import (
     delta_log,
     table_directory,
 )
-from sparklog.table.parquet import OURS, WrittenFile, born_ms_of, write_files
+from sparklog.table.parquet import WrittenFile, born_ms_of, write_files
+from sparklog.table.rows import read_rows
 from sparklog.table.schema import ARROW_SCHEMA
 from sparklog.table.snapshot import DataFile, Snapshot
 
 Answer = TypeVar("Answer")
 
 ROUNDS_MAX: Final = 100
-BATCH_ROWS: Final = 64 * 1024
 
 
 class TableErased(NamedTuple):
@@ -66,22 +66,17 @@ class FileWork:
 
 def search_file(work: FileWork) -> int:
     """Return how many rows of a file have one of the keys."""
-    batches = opened(work.files, work.path).iter_batches(batch_size=BATCH_ROWS, columns=["key"])
+    batches = read_rows(opened(work.files, work.path), ["key"])
     return sum(int(has_key(one.column("key"), work.keys).sum()) for one in batches)
 
 
 def without_rows(work: FileWork) -> list[WrittenFile]:
-    """Write the other rows of a file, sorted as ours are; return the synced files."""
-    found = opened(work.files, work.path)
-    if OURS in (work.file.action.get("tags") or {}):
-        batches = found.iter_batches(batch_size=BATCH_ROWS, columns=ARROW_SCHEMA.names)
-    else:  # another writer's order
-        table = found.read(columns=ARROW_SCHEMA.names)
-        by = [("partition", "ascending"), ("offset", "ascending")]
-        batches = iter(table.sort_by(by).to_batches(max_chunksize=BATCH_ROWS))
-    rows = _others(batches, work.keys)
+    """Write the other rows of a file, in its order; return the synced files."""
+    rows = _others(read_rows(opened(work.files, work.path), ARROW_SCHEMA.names), work.keys)
     directory = table_directory(work.topic)
-    return write_files(work.files, directory, rows, work.clock.now_ms())
+    written = write_files(work.files, directory, rows, work.clock.now_ms())
+    # A file of another writer may be too large to be sorted in memory.
+    return [replace(one, is_sorted=work.file.is_sorted) for one in written]
 
 
 def _others(batches: Iterator[pa.RecordBatch], keys: Keys) -> Iterator[pa.RecordBatch]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from sparklog.coordinator.records import Record, is_offset
+from sparklog.coordinator.records import Record, is_offset, is_target
 from sparklog.record import layout
 from sparklog.record.checksum import crc32c
 
@@ -47,8 +47,9 @@ def fits(records: Sequence[Record], bytes_max: int) -> bool:
 def cut(records: list[Record], bytes_max: int) -> list[list[Record]]:
     """Return records as the contents of batches: of one, if `bytes_max` allow it.
 
-    Only in front of a record that deletes an offset another batch may begin: deletions of offsets
-    do not depend on each other, other records may belong together.
+    Another batch may begin only in front of a record that deletes an offset, or that sets the
+    target of a member: these do not depend on each other, other records may belong together. If
+    only some targets of an epoch are in the log, the next heartbeat makes them anew.
     """
     room = bytes_max - layout.BATCH_HEADER_SIZE
     if bytes_of(records) <= room:
@@ -69,7 +70,8 @@ def _parts(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Yield the shortest runs of records that must be in one batch."""
     part: list[Record] = []
     for one in records:
-        if part and one.value is None and is_offset(one.key):
+        may_begin = is_offset(one.key) if one.value is None else is_target(one.key)
+        if part and may_begin:
             yield part
             part = []
         part.append(one)

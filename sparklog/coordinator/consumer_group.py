@@ -52,7 +52,7 @@ class ConsumerGroup:
         self.members: dict[str, ConsumerMember] = {}
         self.targets: dict[str, Partitions] = {}
         self._metadata_hash = 0
-        self._topics: Topics | None = None  # the topics that the last heartbeat has used
+        self._topics: Topics | None = None  # those of the last heartbeat; None without members
         self._static_ids: dict[str, str] = {}
         self._subscriptions = Subscriptions()
         self._limits = limits
@@ -70,8 +70,12 @@ class ConsumerGroup:
 
     @property
     def assignor(self) -> str:
-        """The assignor that most members name; the default if none does."""
-        votes = Counter(one.assignor for one in self.members.values() if one.assignor)
+        """The assignor that most members name; the default if none does.
+
+        A name that does not exist here does not count: a broker may have had such an assignor.
+        """
+        names = [one.assignor or "" for one in self.members.values()]
+        votes = Counter(name for name in names if name in ASSIGNORS)
         return max(sorted(votes), key=lambda name: votes[name], default=DEFAULT_ASSIGNOR)
 
     @property
@@ -342,6 +346,8 @@ class ConsumerGroup:
         self._subscriptions.forget(member_id)
         if member is not None and self._static_ids.get(member.instance_id or "") == member_id:
             del self._static_ids[member.instance_id or ""]
+        if not self.members:
+            self._topics = None  # an empty group must not keep the topics of long ago in memory
 
     def loaded(self, now: Now) -> None:
         """Begin the sessions of all members: all records were replayed."""

@@ -35,6 +35,8 @@ from sparklog.errors import ErrorCode
 
 NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000
 """How long a new member may wait for its first answer; before, it cannot send heartbeats."""
+WAIT_AGAIN_MS: Final = 1_000
+"""The least that a rebalance waits again for static members. A rebalance timeout may be 0."""
 
 
 class Group:
@@ -76,8 +78,7 @@ class Group:
         if problem := join_problem(self, request, self._limits):
             out.answer(token, JoinAnswer(problem, request.member_id))
             if problem == ErrorCode.GROUP_MAX_SIZE_REACHED:
-                self._forget(request.member_id)
-                self._after_leaving(False, now, out)
+                self._remove(request.member_id, now, out)
         elif request.member_id in self.members.pending:
             self._add(request, request.member_id, token, now, out)
         elif request.member_id:
@@ -226,7 +227,8 @@ class Group:
                 self._drop(one, out)
         if len(self.members) and not self.members.elect_leader():
             # Only static members are left, and none has joined: their sessions decide.
-            self._timers.set(join, now.timer_ms + self.members.rebalance_timeout_ms)
+            wait_ms = max(self.members.rebalance_timeout_ms, WAIT_AGAIN_MS)
+            self._timers.set(join, now.timer_ms + wait_ms)
             return
         self._is_initial = False
         self.generation += 1
@@ -325,14 +327,15 @@ class Group:
                 self._drop(self.members[member_id], out)
             self._after_leaving(len(self.members) < before, now, out)
         else:
-            self._session_is_over(timer.member_id, now, out)
+            member = self.members.get(timer.member_id)
+            if member is None or not member.waits:
+                self._remove(timer.member_id, now, out)
 
-    def _session_is_over(self, member_id: str, now: Now, out: Effects) -> None:
+    def _remove(self, member_id: str, now: Now, out: Effects) -> None:
+        """Remove a member or a pending id, if the group has it."""
         member = self.members.get(member_id)
         if member is None:
-            self.members.pending.discard(member_id)
-        elif member.waits:
-            return
+            self._forget(member_id)
         else:
             self._drop(member, out)
         self._after_leaving(member is not None, now, out)

@@ -6,6 +6,10 @@ from typing import Final
 
 GROUPS: Final = 10_000
 """The most groups whose partition is cached: every request of a group needs it."""
+CACHED_MAX: Final = 255
+"""The most characters of a cached id."""
+ID_MAX: Final = 2**15 - 1
+"""The most characters of an id: a record's key has its size in bytes as an int16."""
 
 
 def java_hash(text: str) -> int:
@@ -16,8 +20,19 @@ def java_hash(text: str) -> int:
     return found - 2**32 if found >= 2**31 else found
 
 
-@lru_cache(GROUPS)
 def partition_of(group_id: str, num_partitions: int) -> int:
-    """Return a group's partition (GroupCoordinatorService.partitionFor, Utils.abs)."""
+    """Return a group's partition (GroupCoordinatorService.partitionFor, Utils.abs).
+
+    Returns 0 for an id that no record can have: its coordinator refuses it, as any other would.
+    """
+    if len(group_id) <= CACHED_MAX:
+        return _cached(group_id, num_partitions)
+    return _found(group_id, num_partitions) if len(group_id) <= ID_MAX else 0
+
+
+def _found(group_id: str, num_partitions: int) -> int:
     found = java_hash(group_id)
     return (0 if found == -(2**31) else abs(found)) % num_partitions
+
+
+_cached: Final = lru_cache(GROUPS)(_found)

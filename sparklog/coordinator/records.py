@@ -206,6 +206,11 @@ def is_offset(key: bytes) -> bool:
     return int.from_bytes(key[:2], "big") in COMMIT_TYPES
 
 
+def is_target(key: bytes) -> bool:
+    """Whether the record of a key is the target of a member of a consumer group."""
+    return int.from_bytes(key[:2], "big") == CONSUMER_TARGET_MEMBER
+
+
 class Record(NamedTuple):
     """A record of a coordinator as bytes; a `value` of None deletes the key."""
 

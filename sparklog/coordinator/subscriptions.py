@@ -9,12 +9,19 @@ request.
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sparklog.coordinator.consumer_member import ConsumerMember
 from sparklog.model import TopicDescription
 
 Topics = Mapping[str, TopicDescription]
+
+EXPRESSION_MAX: Final = 30_000
+"""The most characters of a regular expression."""
+EXPRESSION_BYTES_MAX: Final = 2**20
+"""The most bytes that a compiled one may take."""
+EXPRESSIONS: Final = 100
+"""The most compiled expressions that are cached."""
 
 
 class _Matches(NamedTuple):
@@ -49,16 +56,16 @@ class Subscriptions:
         """Forget the matches of a member, if there are any."""
         self._matches.pop(member_id, None)
 
-    def names(self, member: ConsumerMember, topics: Topics | None = None) -> frozenset[str]:
+    def names(self, member: ConsumerMember, topics: Iterable[str]) -> frozenset[str]:
         """Return the names of a member's topics. Topics in its list of names need not exist.
 
-        `topics` is for a regular expression that was not matched yet; None ignores it.
+        `topics` is for a regular expression that was not matched yet.
         """
         known = self._matches.get(member.member_id)
         matched: frozenset[str] = frozenset()
         if known is not None:
             matched = known.names
-        elif member.topic_regex and topics is not None:
+        elif member.topic_regex:
             matched = matching(member.topic_regex, topics)
         return matched.union(member.topic_names)
 
@@ -69,7 +76,7 @@ class Subscriptions:
 
     def reads(self, members: Iterable[ConsumerMember], topic: str) -> bool:
         """Whether one of the members reads a topic."""
-        return any(topic in self.names(one) for one in members)
+        return any(topic in self.names(one, (topic,)) for one in members)
 
     def hash_of(self, members: Iterable[ConsumerMember], topics: Topics) -> int:
         """Return a number that changes when the members read other topics or partitions."""
@@ -83,18 +90,31 @@ class Subscriptions:
 
 
 def matching(regex: str, topics: Iterable[str]) -> frozenset[str]:
-    """Return the names that a regular expression matches. Raises ValueError (`compiled`)."""
-    pattern = compiled(regex)
+    """Return the names that a regular expression matches.
+
+    Returns none if it cannot be compiled: a broker may have taken it (`compiled`).
+    """
+    try:
+        pattern = compiled(regex)
+    except ValueError:
+        return frozenset()
     return frozenset(name for name in topics if pattern.fullmatch(name))
 
 
-@lru_cache(maxsize=1_000)
+@lru_cache(EXPRESSIONS)
 def compiled(regex: str) -> Any:
-    """Return a compiled regular expression of RE2 (linear time). Raises ValueError."""
+    """Return a compiled regular expression of RE2 (linear time).
+
+    Raises ValueError if it is invalid, or larger than EXPRESSION_MAX and EXPRESSION_BYTES_MAX
+    allow.
+    """
     import re2
 
+    if len(regex) > EXPRESSION_MAX:
+        raise ValueError(f"{len(regex)} characters: allowed are {EXPRESSION_MAX}")
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = EXPRESSION_BYTES_MAX
     try:
         return re2.compile(regex, options)
     except re2.error as error:

@@ -13,6 +13,7 @@
     append_partition  the batches of a partition: verdicts, offsets, rows
     append_slots      a batch that waits, and its outcome
     admission         whether a transactional batch may be appended
+    failed_firsts     batches that the storage failed, before those of the same producer
 
 A request is acknowledged when the commit is durable, with the offsets of its records. The services
 build on this package; it knows no protocol. A module is loaded when it is first used: a service

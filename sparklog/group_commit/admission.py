@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from sparklog.errors import ErrorCode, InvalidProducerEpochError, InvalidTxnStateError
 from sparklog.group_commit.append_slots import Slot
+from sparklog.group_commit.failed_firsts import FailedFirsts
 from sparklog.metadata.transactions import (
     TransactionalId,
     TransactionalIds,
@@ -27,8 +28,10 @@ ABORTABLE_FROM: Final = 11
 class Admission:
     """The transactions as one plan sees them; `changed` holds those that the plan changes."""
 
-    def __init__(self, ids: TransactionalIds) -> None:
+    def __init__(self, ids: TransactionalIds, failed: FailedFirsts | None = None) -> None:
+        """`failed` are the batches that this process could not append."""
         self.ids = ids
+        self.failed = failed or FailedFirsts()
         self.changed: dict[str, TransactionalId] = {}
 
     def check(self, slot: Slot, batch: "ClientBatch", place: TransactionPartition) -> None:

@@ -56,19 +56,19 @@ def decided(
     states: dict[int, ProducerState] = {}
     opened = dict(log.transactions)
     end = log.log_end_offset
+    place = TransactionPartition(topic_id, log.partition)
     for slot, batch in batches:
         verdict: Verdict = end
         try:
             if slot.append.end_offset not in (None, end):
                 raise _has_moved(log, slot.append, end)
             if batch.is_transactional:
-                place = TransactionPartition(topic_id, log.partition)
                 admission.check(slot, batch, place)
             elif batch.producer_id in opened:
                 raise _not_transactional(log, batch)
             if batch.producer_id >= 0:
                 known = states.get(batch.producer_id) or log.producers.get(batch.producer_id)
-                after = sequenced(known, _sequences_of(batch, end))
+                after = _after(known, batch, end, place, admission)
                 if isinstance(after, Duplicate):
                     verdict = after
                 else:
@@ -77,11 +77,24 @@ def decided(
             verdict = copy(error)  # without its frames, as in `Slot.refuse`
         if isinstance(verdict, int):
             if batch.is_transactional:
-                admission.take(batch.producer_id, TransactionPartition(topic_id, log.partition))
+                admission.take(batch.producer_id, place)
                 opened.setdefault(batch.producer_id, end)
             end += batch.record_count
         verdicts.append(verdict)
     return Decided(verdicts, tuple(states.values()), _begun(log, opened), admission.ids)
+
+
+def _after(
+    known: ProducerState | None,
+    batch: "ClientBatch",
+    end: int,
+    place: TransactionPartition,
+    admission: Admission,
+) -> ProducerState | Duplicate:
+    """Return what `sequenced` does for a batch that would get the offset `end`."""
+    if known is None:
+        admission.failed.check(place, batch)
+    return sequenced(known, _sequences_of(batch, end))
 
 
 def _begun(log: PartitionLog, opened: Mapping[int, int]) -> tuple[OpenTransaction, ...] | None:

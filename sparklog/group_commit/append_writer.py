@@ -13,10 +13,10 @@ written again: PLANS_MAX times in all at most. Vacuum deletes the files that wer
 slices that were not stay, unnamed, until their file goes.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sparklog.errors import FencedLeaderEpochError, LateWriterError, SparklogError
 from sparklog.group_commit.admission import Admission
@@ -28,13 +28,18 @@ from sparklog.group_commit.append_slots import (
 )
 from sparklog.group_commit.append_topics import Target, TopicAppends, live_topic
 from sparklog.group_commit.companions import Companions, Place, Places
+from sparklog.group_commit.failed_firsts import FailedFirsts
 from sparklog.log_writer import PRODUCE, SharedSegment, SharedSegments, WriteOptions
 from sparklog.metadata.batch import CheckedEdit
 from sparklog.metadata.catalog import Catalog, check_partition, told_of
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import Committed, Plan
+from sparklog.metadata.transactions import TransactionPartition
 from sparklog.record.checksum import crc32c
+
+if TYPE_CHECKING:
+    from sparklog.record.client_batch import ClientBatch
 
 PLANS_MAX: Final = 3
 """How often a batch is written before it fails."""
@@ -56,6 +61,7 @@ class AppendWriter:
         self._counts = counts
         self._options = WriteOptions(flush=flush)
         self._shared = SharedSegments(catalog.files, catalog.clock, grow=grows)
+        self._failed = FailedFirsts()
 
     def write(self, slots: Sequence[Slot], companions: Companions | None = None) -> Image | None:
         """Write and commit; set the outcome of every slot. Batches of a partition keep their order.
@@ -74,6 +80,8 @@ class AppendWriter:
                 image = self._round(waiting, companions, rounds) or image
             except SparklogError as error:
                 for slot in waiting:
+                    if slot.outcome is None:
+                        self._failed.note(slot)
                     slot.refuse(error)
                 if companions is not None:
                     companions.fail(error)
@@ -95,16 +103,20 @@ class AppendWriter:
         """
         log, clock = self._catalog.log, self._catalog.clock
         ids = dict.fromkeys(slot.append.topic_id for slot in slots)
-        image, now_ms = log.image(list(ids)), clock.now_ms()
-        topics = self._checked(slots, image, now_ms)
+        (image, damaged), now_ms = log.sound_image(ids), clock.now_ms()
+        topics = self._checked(slots, image, damaged, now_ms)
         pieces: Collection[bytes] = ()
         if companions is not None:
             theirs = companions.begin(image)
+            opened, lost = log.sound_at(image, theirs)
+            if lost:
+                companions.lose(lost)
             if companions.are_settled:
                 companions = None
             else:
                 ids.update(dict.fromkeys(theirs))
-                pieces = companions.pieces(log.opened_at(image, theirs), now_ms)
+                damaged = {**damaged, **lost}
+                pieces = companions.pieces(opened, now_ms)
         if not topics and companions is None:
             return None
         shared = self._shared.next(image, anew=rounds > 0)
@@ -112,7 +124,8 @@ class AppendWriter:
         plans = [self._plan(topics)] if topics else []
         if companions is not None:
             plans.append(partial(companions.plan, places=places))
-        outcomes = log.commit_each(plans, list(ids), ready=shared.sync)
+        sound = [topic_id for topic_id in ids if topic_id not in damaged]
+        outcomes = log.commit_each(plans, sound, ready=shared.sync)
         if companions is not None:
             companions.land(outcomes[-1])
         if topics:
@@ -138,8 +151,17 @@ class AppendWriter:
                 one.fail()
         self._counts.commits += outcome.edit is not None
 
-    def _checked(self, slots: Sequence[Slot], image: Image, now_ms: int) -> list[TopicAppends]:
-        """Return the sound batches by topic; the other slots get their errors as outcomes."""
+    def _checked(
+        self,
+        slots: Sequence[Slot],
+        image: Image,
+        damaged: Mapping[str, SparklogError],
+        now_ms: int,
+    ) -> list[TopicAppends]:
+        """Return the sound batches by topic; the other slots get their errors as outcomes.
+
+        `damaged` has the errors of topics that the image could not open, by topic id.
+        """
         # Loaded with the first batch: the kernels load slowly; other requests do not need them.
         from sparklog.record.client_batch import check_client_batch
 
@@ -151,6 +173,8 @@ class AppendWriter:
             try:
                 target = targets.get(topic_id)
                 if target is None:
+                    if topic_id in damaged:
+                        raise damaged[topic_id]
                     topic = live_topic(image, topic_id)
                     target = targets[topic_id] = Target.of(topic, now_ms, self._options)
                 _check_epoch(target.topic, append)
@@ -162,7 +186,7 @@ class AppendWriter:
                 slot.refuse(error)
             else:
                 checked.setdefault(topic_id, []).append(Checked(slot, batch))
-        admission = Admission(image.transactional_ids)
+        admission = Admission(image.transactional_ids, self._failed)
         return [TopicAppends(targets[one], found, admission) for one, found in checked.items()]
 
     def _written(
@@ -216,7 +240,7 @@ class AppendWriter:
             if tries:
                 self._counts.conflicts += 1
             tries.append(image.version)
-            admission = Admission(image.transactional_ids)
+            admission = Admission(image.transactional_ids, self._failed)
             placed = [(one, one.placed(image, admission)) for one in topics]
             edits = {one.topic_id: edit for one, edit in placed if edit is not None}
             if not edits:
@@ -234,7 +258,12 @@ class AppendWriter:
         return plan
 
     def _count(self, topic: TopicAppends) -> None:
-        batches = [batch for one in topic.partitions for batch in one.appended]
+        batches: list[ClientBatch] = []
+        for one in topic.partitions:
+            place = TransactionPartition(topic.topic_id, one.partition)
+            for batch in one.appended:
+                self._failed.landed(place, batch)
+                batches.append(batch)
         self._counts.batches += len(batches)
         self._counts.bytes += sum(len(batch.data) for batch in batches)
         self._counts.records += sum(batch.record_count for batch in batches)

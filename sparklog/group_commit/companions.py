@@ -1,6 +1,7 @@
 """Companions: requests of another kind that share the segment and the entry of a group of batches.
 
     begin(image)            returns the topics that they write to
+    lose(errors)            fails those that write to topics that cannot be read
     pieces(image, now_ms)   returns the bytes that they write, behind the batches of the group
     plan(image, places)     returns their edit, on the image after the batches' edit
     land(outcome)           takes the outcome of the entry
@@ -11,6 +12,7 @@ Ends of transactions are companions: their markers lie behind the batches.
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
+from sparklog.errors import SparklogError
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import Committed
@@ -41,6 +43,10 @@ class Companions(Protocol):
 
         Returns the ids of the topics that the others write to.
         """
+        ...
+
+    def lose(self, errors: Mapping[str, SparklogError]) -> None:
+        """Fail those that write to topics of `begin` that cannot be read; `errors` by topic id."""
         ...
 
     def pieces(self, image: Image, now_ms: int) -> Collection[bytes]:

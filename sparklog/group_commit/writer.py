@@ -176,8 +176,13 @@ class GroupWriter:
     def _round(self, shares: Sequence[Share]) -> list[Share]:
         """Write shares, one a topic, in one commit; return the shares to write again."""
         names = self._catalog.topics()
-        known = [names[share.topic] for share in shares if share.topic in names]
-        image, now_ms = self._catalog.image(*known), self._catalog.clock.now_ms()
+        known = {share.topic: names[share.topic] for share in shares if share.topic in names}
+        log, now_ms = self._catalog.log, self._catalog.clock.now_ms()
+        image, damaged = log.sound_image([topic.topic_id for topic in known.values()])
+        for share in shares if damaged else ():
+            if share.topic in known and known[share.topic].topic_id in damaged:
+                share.settle(damaged[known[share.topic].topic_id])
+        shares = [share for share in shares if share.open]
         batches, again = self._batches(shares, image, now_ms)
         anew = any(share.plans for share in shares)
         written, refused = self._written(batches, self._shared.next(image, anew=anew))

@@ -39,20 +39,18 @@ from sparklog.table.of_topic import (
 )
 from sparklog.table.parquet import (
     FILE_BYTES,
-    OURS,
     ROW_GROUP_ROWS,
     WrittenFile,
     time_ms,
     write_files,
 )
+from sparklog.table.rows import read_rows
 from sparklog.table.schema import ARROW_SCHEMA
 from sparklog.table.snapshot import DataFile, Snapshot
 
 TIER_FILES: Final = 8
 """A tier with fewer files is not merged. Also the factor between the sizes of two tiers."""
 GROUP_FILES_MAX: Final = 64
-BATCH_BYTES: Final = 4 * 1024 * 1024
-"""About how much of each file is in memory while files are merged."""
 _SMALLEST_TIER_BYTES: Final = 64 * 1024
 
 Group = Sequence[DataFile]
@@ -99,8 +97,7 @@ def small_groups(snapshot: Snapshot) -> list[Group]:
 
 
 def _is_small(file: DataFile) -> bool:
-    is_sorted = OURS in (file.action.get("tags") or {})
-    return is_sorted and file.bytes < FILE_BYTES // 2 and (file.rows or 0) < ROW_GROUP_ROWS
+    return file.is_sorted and file.bytes < FILE_BYTES // 2 and (file.rows or 0) < ROW_GROUP_ROWS
 
 
 def _tier(size: int) -> int:
@@ -151,7 +148,7 @@ class CompactWork:
 def compacted(work: CompactWork) -> list[WrittenFile]:
     """Write the rows of a group, sorted, to as few files as possible; sync and return these."""
     directory = table_directory(work.topic)
-    cursors = [_Cursor(work.files, f"{directory}/{one.path}", one) for one in work.group]
+    cursors = [_Cursor(work.files, f"{directory}/{one.path}") for one in work.group]
     return write_files(work.files, directory, _merged(cursors), work.clock.now_ms())
 
 
@@ -186,16 +183,10 @@ def _first_offset(head: tuple[pa.RecordBatch, Iterator[pa.RecordBatch]]) -> int:
 class _Cursor:
     """A sorted file, read once from front to back."""
 
-    def __init__(self, files: Files, path: str, file: DataFile) -> None:
-        self._file = opened(files, path)
-        self.ranges: Ranges = ranges_of(self._file)
-        raw = sum(
-            self._file.metadata.row_group(number).total_byte_size
-            for number in range(self._file.num_row_groups)
-        )
-        rows = max(1, file.rows or 1)
-        size = min(max(BATCH_BYTES * rows // max(1, raw), 1), 64 * 1024)
-        self._batches = self._file.iter_batches(batch_size=size, columns=ARROW_SCHEMA.names)
+    def __init__(self, files: Files, path: str) -> None:
+        file = opened(files, path)
+        self.ranges: Ranges = ranges_of(file)
+        self._batches = read_rows(file, ARROW_SCHEMA.names)
         self._held: pa.RecordBatch | None = None
 
     def rows_of(self, partition: int) -> Iterator[pa.RecordBatch]:
@@ -246,7 +237,8 @@ def expiring_steps(context: JobContext, topic: TopicDescription) -> Iterator[Ste
 def _is_before(file: DataFile, before_ms: int) -> bool:
     """Whether every row is older than a time.
 
-    If no row has a timestamp (-1), the time of the file counts.
+    If no row has a timestamp (-1), the time of the file counts. If the largest one is not known, as
+    outside the years 1 to 9999, the file stays.
     """
     newest_ms = None if file.max_timestamp is None else time_ms(file.max_timestamp)
     if newest_ms == -1:

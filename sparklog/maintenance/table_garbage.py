@@ -5,7 +5,8 @@
                              another engine, if the table is sound: erased records must be gone
     named by no commit       unlinked after `sparklog.orphan.retention.ms`, by the time in the
                              file's name. Vacuum commits this horizon first, and no later commit
-                             adds older files
+                             adds older files. If another engine has raised the table's protocol,
+                             sparklog commits nothing, and they stay until the table is rebuilt
     of another engine, and   left to that engine's VACUUM
     named by no commit
 
@@ -82,7 +83,8 @@ def _is_garbage(
         return False
     if path in snapshot.removed:
         return snapshot.removed[path] <= bounds.released_ms
-    return born_ms is not None and born_ms < bounds.horizon_ms
+    is_orphan = born_ms is not None and born_ms < bounds.horizon_ms
+    return is_orphan and snapshot.has_our_protocol
 
 
 def _is_removed(topic: TopicDescription, path: str, snapshot: Snapshot) -> bool:

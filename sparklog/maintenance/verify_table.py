@@ -3,17 +3,18 @@
     range    [largest of table start, log start and cleaner offset, smaller of table end and last
              stable offset), in parts of RANGE_BYTES. Below the cleaner offset the log may have
              fewer records than the table
+    part     as many offsets of a range as have about PART_BYTES of records in the log
     log      decoded as for a read_committed reader
-    table    the row groups that may have rows of the range, by their statistics
-    both     sorted by partition and offset, and hashed
+    table    the row groups that may have rows of the part, by their statistics
+    both     part by part sorted by partition and offset, and hashed
 
 A problem names its range.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -34,11 +35,14 @@ from sparklog.table.footer import opened
 from sparklog.table.marks import Mark
 from sparklog.table.of_topic import check_copy, delta_log, table_directory
 from sparklog.table.parquet import sorted_by_offset
+from sparklog.table.rows import read_rows
 from sparklog.table.schema import ARROW_SCHEMA, COLUMNS
 from sparklog.table.snapshot import DataFile, Snapshot
 
 RANGE_BYTES: Final = 64 * 1024 * 1024
-"""About how many bytes of the log are compared at once: log and table are both in memory."""
+"""About how many bytes of the log a task compares."""
+PART_BYTES: Final = 64 * 1024 * 1024
+"""About how many bytes of decoded records are in memory at once, of the log and of the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +156,25 @@ Digest = tuple[int, str]
 
 def compared(work: CompareWork) -> tuple[Digest, Digest]:
     """Return the digests of the log's and of the table's records of a range."""
-    return _digest(_of_log(work)), _digest(_of_table(work))
+    of_log, of_table = _Hash(), _Hash()
+    for start, end, batches in _parts(work):
+        of_log.add(batches)
+        of_table.add(_of_table(work, start, end))
+    return of_log.digest(), of_table.digest()
+
+
+def _parts(work: CompareWork) -> Iterator[tuple[int, int, Sequence[pa.RecordBatch]]]:
+    """Yield the offsets [start, end) of each part, and the log's records of it."""
+    start, size = work.start, 0
+    held: list[pa.RecordBatch] = []
+    for batch in _of_log(work):
+        held.append(batch)
+        size += batch.nbytes
+        if size >= PART_BYTES:
+            end = batch.column("offset")[-1].as_py() + 1
+            yield start, end, held
+            start, held, size = end, [], 0
+    yield start, work.end, held
 
 
 def _of_log(work: CompareWork) -> Iterator[pa.RecordBatch]:
@@ -166,17 +188,18 @@ def _of_log(work: CompareWork) -> Iterator[pa.RecordBatch]:
         yield to_batch(records)
 
 
-def _of_table(work: CompareWork) -> Iterator[pa.RecordBatch]:
+def _of_table(work: CompareWork, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    part = replace(work, start=start, end=end)
     wanted = (
         (pc.field("partition") == work.partition)
-        & (pc.field("offset") >= work.start)
-        & (pc.field("offset") < work.end)
+        & (pc.field("offset") >= start)
+        & (pc.field("offset") < end)
     )
     directory = table_directory(work.topic)
     for path in work.data_files:
         file = opened(work.files, f"{directory}/{path}")
-        groups = [one for one in range(file.num_row_groups) if _group_may_hold(file, one, work)]
-        for batch in file.iter_batches(row_groups=groups, columns=ARROW_SCHEMA.names):
+        groups = [one for one in range(file.num_row_groups) if _group_may_hold(file, one, part)]
+        for batch in read_rows(file, ARROW_SCHEMA.names, groups):
             rows = pa.Table.from_batches([batch]).cast(ARROW_SCHEMA).filter(wanted)
             yield from rows.to_batches()
 
@@ -197,25 +220,29 @@ def _group_may_hold(file: pq.ParquetFile, group: int, work: CompareWork) -> bool
     )
 
 
-def _digest(batches: Iterator[pa.RecordBatch]) -> Digest:
-    table = sorted_by_offset(pa.Table.from_batches(batches, ARROW_SCHEMA)).combine_chunks()
-    sink = _Hash()
-    with pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), ARROW_SCHEMA) as writer:
-        writer.write_table(table)
-    return table.num_rows, sink.hash.hexdigest()
-
-
 class _Hash:
     """A file for Arrow's writer that hashes the written bytes and does not keep them."""
 
     closed = False
 
     def __init__(self) -> None:
-        self.hash = hashlib.blake2b(digest_size=16)
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._rows = 0
+
+    def add(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Hash the records of a part, which may have any order."""
+        table = sorted_by_offset(pa.Table.from_batches(batches, ARROW_SCHEMA)).combine_chunks()
+        with pa.ipc.new_stream(pa.PythonFile(self, mode="w"), ARROW_SCHEMA) as writer:
+            writer.write_table(table)
+        self._rows += table.num_rows
+
+    def digest(self) -> Digest:
+        """Return the digest of all parts."""
+        return self._rows, self._hash.hexdigest()
 
     def write(self, data: Any) -> int:
         """Hash bytes; return their number."""
-        self.hash.update(data)
+        self._hash.update(data)
         return len(data)
 
     def flush(self) -> None:

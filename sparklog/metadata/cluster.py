@@ -17,6 +17,9 @@ PRODUCER_ID_BLOCK: Final = 1_000
 FIRST_PRODUCER_ID: Final = 2**40
 """The smallest id of a block: producer ids of imported logs are mostly below it."""
 
+PRODUCER_IDS_SKIPPED: Final = 2**32
+"""How many producer ids a restored log dir skips: its original may have given them meanwhile."""
+
 PRODUCER_IDS_END: Final = 2**62
 """No broker gives ids from here on. So the next block need not be behind such an imported id."""
 
@@ -54,3 +57,14 @@ class ScramCredential(NamedTuple):
 
 UserKey = tuple[str, str]
 """The name of a user, and the mechanism of its credential."""
+
+
+def ids_after_restore(next_producer_id: int) -> int | None:
+    """Return the next producer id of a restored log dir; None if its original had given none.
+
+    The original went on after the backup, and its producers go on with their ids. If a new producer
+    got one of them, its first batch could be taken for a batch that was sent twice.
+    """
+    if next_producer_id < FIRST_PRODUCER_ID:
+        return None
+    return next_producer_id + PRODUCER_IDS_SKIPPED

@@ -5,7 +5,7 @@ names its predecessor, so a follower notices a hole, a restored backup, and a st
 """
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from threading import RLock
 from typing import Final
 from weakref import WeakSet
@@ -13,7 +13,8 @@ from weakref import WeakSet
 import orjson
 
 from sparklog.clock import Clock
-from sparklog.errors import CorruptMetadataError, MissingFileError
+from sparklog.errors import CorruptMetadataError, MissingFileError, SparklogError
+from sparklog.garbage import without_frames
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.edit import FoldEdit, Stamp
 from sparklog.metadata.entries import ENTRIES, Entries, entry_path
@@ -138,6 +139,35 @@ class FollowedLog:
         if not closed:
             return image
         return image.with_topics(self.runs.opened(image.fold, closed))
+
+    def sound_image(self, topics: Collection[str]) -> tuple[Image, Mapping[str, SparklogError]]:
+        """Return the newest image with these topics opened, as `sound_at` does.
+
+        Raises as `image` does if the log itself cannot be read.
+        """
+        with self._reading:
+            self._follow()
+            image, errors = self.sound_at(self._read, topics)
+            self._image = image
+            return image, errors
+
+    def sound_at(
+        self, image: Image, topics: Collection[str]
+    ) -> tuple[Image, Mapping[str, SparklogError]]:
+        """Return an image with these topics opened, and the errors of those that cannot be read.
+
+        The errors are by topic id; each topic with an error is not opened.
+        """
+        try:
+            return self.opened_at(image, topics), {}
+        except SparklogError:
+            errors: dict[str, SparklogError] = {}
+        for topic_id in topics:
+            try:
+                image = self.opened_at(image, [topic_id])
+            except SparklogError as error:
+                errors[topic_id] = without_frames(error)
+        return image, errors
 
     def read_entry(self, version: int) -> Entry | None:
         """Return an entry, with its edits; None if there is no entry of this version.

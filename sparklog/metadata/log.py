@@ -46,6 +46,7 @@ from sparklog.metadata.batch import (
     Request,
     nothing_to_wait_for,
 )
+from sparklog.metadata.cluster import ids_after_restore
 from sparklog.metadata.edit import FEATURE_LEVEL, Edit, Stamp
 from sparklog.metadata.entries import ENTRIES, REPLAY, Outcome, entry_path
 from sparklog.metadata.entry import (
@@ -142,9 +143,14 @@ class MetadataLog(FollowedLog):
 
     def begin_incarnation(self, log_id: str) -> Committed:
         """Begin a new incarnation, after a restore: followers of the old one refuse its entries."""
-        self.image()
+        next_id = ids_after_restore(self.image().next_producer_id)
         ended, self._log_id = self._log_id, log_id
-        edit = Edit(operation=RESTORE, parameters={"log": log_id}, ended_log=ended)
+        edit = Edit(
+            operation=RESTORE,
+            parameters={"log": log_id},
+            ended_log=ended,
+            next_producer_id=next_id,
+        )
         return self.commit(lambda _: edit)
 
     def _forget(self) -> None:
@@ -273,17 +279,12 @@ class MetadataLog(FollowedLog):
 
     def _open_for(self, batch: Batch) -> Image:
         """Return the newest image with the batch's topics; a damaged one fails its requests."""
-        try:
-            return self.image(batch.topics)
-        except SparklogError:
-            if len(batch.waiting) == 1:
-                raise
-        for request in batch.waiting:
-            try:
-                self.image(request.topics)
-            except SparklogError as error:
-                request.fail(error)
-        return self.image(batch.topics)
+        image, errors = self.sound_image(batch.topics)
+        for request in batch.waiting if errors else ():
+            for topic_id in request.topics:
+                if topic_id in errors:
+                    request.fail(errors[topic_id])
+        return image
 
     def _try(self, batch: Batch, turn: AbstractContextManager[bool] = HELD) -> bool:
         """Plan and put once; return whether the batch is settled.

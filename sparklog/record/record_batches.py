@@ -25,8 +25,9 @@ ARROW_COLUMNS: Final = {
     "headers": ARROW_HEADERS,
 }
 
-_MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
-_MIN_TIMESTAMP_MS: Final = -_MAX_TIMESTAMP_MS
+MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
+"""The largest time (ms) of Spark's timestamps."""
+_MIN_TIMESTAMP_MS: Final = -MAX_TIMESTAMP_MS
 
 _DECODED: Final = {name: name for name in ALL} | {"timestampType": "timestamp_type"}
 """Columns that have to be decoded, and the decoder's names for them."""
@@ -81,5 +82,5 @@ def _constant_int(value: int, count: int) -> pa.Array:
 
 def _microseconds(milliseconds: pa.Array) -> pa.Array:
     """Return Spark's timestamps (us); a time out of their range becomes the nearest one in it."""
-    values = np.clip(numbers_of(milliseconds), _MIN_TIMESTAMP_MS, _MAX_TIMESTAMP_MS) * 1000
+    values = np.clip(numbers_of(milliseconds), _MIN_TIMESTAMP_MS, MAX_TIMESTAMP_MS) * 1000
     return array_of(values).view(ARROW_COLUMNS["timestamp"])

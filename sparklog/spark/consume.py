@@ -68,12 +68,13 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
         raise InvalidOptionError(
             "option groupId is for the log: history=log, as without the option", option="groupId"
         )
-    found = _with_history(spark, files, parsed, columns)
     if not parsed["ordered"]:
-        return found
-    from sparklog.spark.history import in_order
+        return _with_history(spark, files, parsed, columns)
+    from sparklog.spark.history import ORDER, in_order
 
-    return in_order(found, columns)
+    read = tuple(dict.fromkeys((*columns, *ORDER)))
+    found = _with_history(spark, files, {**parsed, "columns": read}, read)
+    return in_order(found).select(*columns)
 
 
 def log_rows(

@@ -6,7 +6,7 @@ pushes a filter through the union to the statistics of Parquet and of Delta.
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -14,11 +14,15 @@ from pyspark.sql.functions import lit, when
 
 from sparklog.errors import MissingFileError
 from sparklog.model import TopicPartition
+from sparklog.record.record_batches import MAX_TIMESTAMP_MS
 from sparklog.spark.requirements import require_delta, require_file_system
 from sparklog.spark.schema import output_schema
 from sparklog.spark.table_part import TablePart
 from sparklog.spark.table_plan import TimeBound
 from sparklog.table.schema import COLUMNS
+
+ORDER: Final = ("topic", "partition", "offset")
+"""The columns by which rows are put in order."""
 
 
 def table_rows(spark: SparkSession, part: TablePart, columns: Sequence[str]) -> DataFrame:
@@ -75,10 +79,12 @@ def stitched(
     return reduce(DataFrame.unionAll, frames if log is None else [*frames, log])
 
 
-def in_order(df: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """Return the rows with each partition in the order of its offsets; costs a shuffle."""
-    by = [name for name in ("topic", "partition") if name in columns]
-    return df.repartition(*by).sortWithinPartitions(*by, "offset")
+def in_order(df: DataFrame) -> DataFrame:
+    """Return rows that have the columns ORDER, each partition in the order of its offsets.
+
+    Costs a shuffle.
+    """
+    return df.repartition("topic", "partition").sortWithinPartitions(*ORDER)
 
 
 def offsets_at(
@@ -93,10 +99,11 @@ def offsets_at(
     for one in bounds:
         places.setdefault((one.key.topic, one.timestamp), []).append(one)
     for (topic, timestamp), some in places.items():
+        time_ms = min(timestamp, MAX_TIMESTAMP_MS)
         numbers = ", ".join(str(one.key.partition) for one in some)
         rows: Any = (
             table_at(spark, some[0].part)
-            .filter(f"`partition` IN ({numbers}) AND `timestamp` >= timestamp_millis({timestamp})")
+            .filter(f"`partition` IN ({numbers}) AND `timestamp` >= timestamp_millis({time_ms})")
             .groupBy("partition")
             .agg({"offset": "min"})
             .collect()

@@ -149,7 +149,10 @@ def _ends(
 
 
 def _bounded(bound: Bound, mark: Mark, found: int | None) -> int | None:
-    """Return the offset of a bound; None for a time if no record is at or after it."""
+    """Return the offset of a bound; None for a time if no record of [start, end) is at or after it.
+
+    `found` may be at or above the end: the table has more than a past version of its log.
+    """
     if bound.timestamp is not None:
-        return found
+        return found if found is not None and found < mark.end else None
     return {EARLIEST: mark.start, LATEST: mark.end}.get(bound.offset, bound.offset)

@@ -6,6 +6,7 @@
     checkpoint   encodes a snapshot as a Parquet file, and decodes it
     delta_log    reads entries, puts them if absent, deletes old ones
     parquet      writes sorted records to Parquet files in bounded memory, with statistics
+    rows         reads the rows of a file in parts of bounded size
     footer       the offsets of each partition that a file holds
     of_topic     the directory of a topic's table, and sparklog's commits to it
     stitch       decides which offsets of a read come from the table, which from the log (pure)

@@ -87,7 +87,7 @@ def encode(snapshot: Snapshot) -> bytes:
 def decode(data: memoryview) -> list[Action]:
     """Return the actions of a checkpoint, also of one that another writer has written.
 
-    Raises pyarrow.ArrowException for bytes that are not a Parquet file.
+    Raises pyarrow.ArrowException or OSError for bytes that are not a sound Parquet file.
     """
     file = pq.ParquetFile(pa.BufferReader(data))
     wanted = [name for name in _SCHEMA.names if name in file.schema_arrow.names]

@@ -136,7 +136,7 @@ class DeltaLog:
             if suffix == _CHECKPOINT:
                 return checkpoint.decode(data)
             return [json.loads(line) for line in bytes(data).splitlines() if line.strip()]
-        except (ValueError, pa.ArrowException) as error:
+        except (ValueError, OSError, pa.ArrowException) as error:
             path = self._path(version, suffix)
             raise CorruptMetadataError(f"{path}: cannot be understood: {error!r}") from None
 
@@ -214,8 +214,12 @@ class DeltaLog:
         return str(info.get("txnId", ""))
 
     def _keep_house(self, after: Snapshot) -> None:
-        """Write a checkpoint if one is due, and then delete entries that are too old."""
-        if after.version == 0 or after.version % CHECKPOINT_INTERVAL:
+        """Write a checkpoint if one is due, and then delete entries that are too old.
+
+        A checkpoint of ours could not hold what a table of another protocol has.
+        """
+        is_due = after.version > 0 and after.version % CHECKPOINT_INTERVAL == 0
+        if not is_due or not after.has_our_protocol:
             return
         now_ms = self._clock.now_ms()
         data = checkpoint.encode(after.without_removed_before(now_ms - self._tombstones_kept_ms))

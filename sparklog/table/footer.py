@@ -7,7 +7,8 @@ are read instead.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import pyarrow as pa
@@ -29,15 +30,32 @@ def encoded(ranges: Ranges) -> dict[str, str]:
     return {RANGES: json.dumps(found, separators=(",", ":"))}
 
 
-def ranges_of(file: pq.ParquetFile) -> Ranges:
-    """Return the ranges of an open file."""
+class OpenFile(pq.ParquetFile):  # type: ignore[misc] # pyarrow has no types
+    """An open file of a table; `path` is relative to the log dir."""
+
+    path = ""
+
+
+@contextmanager
+def damage_named(path: str) -> Iterator[None]:
+    """Raise CorruptMetadataError, which names the file, where Parquet's reader finds damage."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        problem = " ".join(str(error).split())
+        raise CorruptMetadataError(f"{path}: no sound Parquet file: {problem}") from None
+
+
+def ranges_of(file: OpenFile) -> Ranges:
+    """Return the ranges of an open file. Raises CorruptMetadataError for damage in it."""
     told = (file.metadata.metadata or {}).get(RANGES.encode())
     if told is not None:
         return {int(name): (one[0], one[1]) for name, one in json.loads(told).items()}
     found: dict[int, tuple[int, int]] = {}
-    for batch in file.iter_batches(columns=["partition", "offset"]):
-        for partition, span in spans(batch).items():
-            found[partition] = joined(found.get(partition), span)
+    with damage_named(file.path):
+        for batch in file.iter_batches(columns=["partition", "offset"]):
+            for partition, span in spans(batch).items():
+                found[partition] = joined(found.get(partition), span)
     return found
 
 
@@ -58,7 +76,7 @@ def joined(known: tuple[int, int] | None, span: tuple[int, int]) -> tuple[int, i
     return span if known is None else (min(known[0], span[0]), max(known[1], span[1]))
 
 
-def opened(files: Files, path: str) -> pq.ParquetFile:
+def opened(files: Files, path: str) -> OpenFile:
     """Open a file of the table to read it batch by batch; pages are read when they are needed.
 
     Raises MissingFileError, and CorruptMetadataError for a file that is not Parquet. In an object
@@ -67,15 +85,15 @@ def opened(files: Files, path: str) -> pq.ParquetFile:
     found = files.stat(path)
     size = 0 if found is None else found.bytes
     source = pa.PythonFile(_Reader(files, path, size), mode="r")
-    try:
-        return pq.ParquetFile(
+    with damage_named(path):
+        file = OpenFile(
             source,
             buffer_size=_BUFFER_BYTES,
             pre_buffer=False,
             coerce_int96_timestamp_unit="us",  # Spark's times in us: not all fit into ns
         )
-    except pa.ArrowException as error:
-        raise CorruptMetadataError(f"{path}: no Parquet file: {error}") from None
+    file.path = path
+    return file
 
 
 _BUFFER_BYTES: Final = 1024 * 1024

@@ -14,6 +14,7 @@ from sparklog.metadata.image import TopicImage
 from sparklog.model import TopicDescription
 from sparklog.storage.files import Files
 from sparklog.table.delta_log import DeltaLog, TableCommit
+from sparklog.table.footer import opened
 from sparklog.table.marks import NO_MARK, NO_VERSION, Mark, Marks, transactions_of
 from sparklog.table.parquet import WrittenFile
 from sparklog.table.schema import TABLE, Action, metadata_action, protocol_action
@@ -135,7 +136,7 @@ def commit(files: Files, topic: TopicDescription, clock: Clock, change: Change) 
         _check_young(topic, change, before, now_ms)
         changes_data = change.operation != COMPACTED
         added = sum(one.rows for one in change.written)
-        dropped = sum(one.rows or 0 for one in change.dropped)
+        dropped = sum(_rows(files, topic, one) for one in change.dropped)
         rows = 0 if change.is_rebuild else known.rows + added - dropped
         erasures = known.erasures + (change.operation == ERASED)
         stays_unsound = bool(before.foreign) and not change.is_rebuild
@@ -161,6 +162,14 @@ def commit(files: Files, topic: TopicDescription, clock: Clock, change: Change) 
         )
 
     return delta_log(files, topic, clock).commit(plan)
+
+
+def _rows(files: Files, topic: TopicDescription, file: DataFile) -> int:
+    """Return how many rows a file has; its footer tells if its writer gave no statistics."""
+    if file.rows is not None:
+        return file.rows
+    rows: int = opened(files, f"{table_directory(topic)}/{file.path}").metadata.num_rows
+    return rows
 
 
 def _partitions(change: Change, known: Marks) -> dict[int, Mark]:
@@ -229,6 +238,8 @@ def _made(topic: TopicDescription, before: Snapshot, now_ms: int, *, is_new: boo
 
 
 def _remove(file: DataFile, now_ms: int, *, changes_data: bool) -> Action:
+    """Return the action that removes a file; to Delta the deletion vector is part of its name."""
+    vector = file.action.get("deletionVector")
     return {
         "remove": {
             "path": file.action["path"],
@@ -237,5 +248,6 @@ def _remove(file: DataFile, now_ms: int, *, changes_data: bool) -> Action:
             "extendedFileMetadata": True,
             "partitionValues": {},
             "size": file.bytes,
+            **({"deletionVector": vector} if vector else {}),
         }
     }

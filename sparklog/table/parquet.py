@@ -25,13 +25,11 @@ import pyarrow.parquet as pq
 from sparklog.log.names import uuid7, uuid7_ms
 from sparklog.storage.files import Files, NewFile
 from sparklog.table.footer import encoded, joined, spans
-from sparklog.table.schema import ARROW_SCHEMA, STATISTICS, Action
+from sparklog.table.schema import ARROW_SCHEMA, SORTED, STATISTICS, Action
 
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
 ROW_GROUP_ROWS: Final = 1024 * 1024
 FILE_BYTES: Final = 128 * 1024 * 1024
-OURS: Final = "sparklog.sorted"
-"""The tag of a file that sparklog wrote: it is sorted by partition and offset."""
 
 _OPTIONS: Final[dict[str, Any]] = {
     "compression": "zstd",
@@ -66,6 +64,8 @@ class WrittenFile:
     statistics: Action
     born_ms: int
     """When the file was created: the time in its name."""
+    is_sorted: bool = True
+    """Whether its rows are sorted by partition and offset."""
 
     def add(self, now_ms: int, *, changes_data: bool = True) -> Action:
         """Return the file's action `add`. `changes_data`: whether the file has new rows."""
@@ -77,7 +77,7 @@ class WrittenFile:
                 "modificationTime": now_ms,
                 "dataChange": changes_data,
                 "stats": json.dumps(self.statistics, separators=(",", ":")),
-                "tags": {OURS: "true"},
+                "tags": {SORTED: "true"} if self.is_sorted else {},
             }
         }
 
@@ -238,8 +238,14 @@ def _time_text(microseconds: int) -> str | None:
     return f"{when.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
-def time_ms(text: str) -> int:
-    """Return the time of a text in Delta's statistics, in ms. Raises ValueError."""
-    when = datetime.fromisoformat(text)
+def time_ms(text: str) -> int | None:
+    """Return the time of a text in Delta's statistics, in ms; None outside the years 1 to 9999.
+
+    Spark writes such years, too: "+12345-01-01T00:00:00.000Z".
+    """
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        return None
     when = when if when.tzinfo else when.replace(tzinfo=UTC)
     return (when - _EPOCH) // timedelta(milliseconds=1)

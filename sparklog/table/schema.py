@@ -13,6 +13,9 @@ Action = dict[str, Any]
 TABLE: Final = "table"
 """The name of a table's directory in its topic's directory."""
 
+SORTED: Final = "sparklog.sorted"
+"""The tag of a file whose rows sparklog has sorted by partition and offset."""
+
 STATISTICS: Final = ("partition", "offset", "timestamp", "timestampType")
 """The columns with bounds in each file's `add`; they are the first columns."""
 COLUMNS: Final = (*STATISTICS, "key", "value", "headers", "topic")

@@ -13,7 +13,13 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from sparklog.table.marks import Marks, marks_of
-from sparklog.table.schema import READER_VERSION, WRITER_VERSION, Action, has_our_columns
+from sparklog.table.schema import (
+    READER_VERSION,
+    SORTED,
+    WRITER_VERSION,
+    Action,
+    has_our_columns,
+)
 
 ENGINE: Final = "sparklog/"
 """The beginning of `engineInfo` in sparklog's own entries."""
@@ -33,6 +39,11 @@ class DataFile:
     rows: int | None
     max_timestamp: str | None
     action: Action = field(compare=False)
+
+    @property
+    def is_sorted(self) -> bool:
+        """Whether sparklog has sorted the rows by partition and offset."""
+        return SORTED in (self.action.get("tags") or {})
 
     @classmethod
     def of_add(cls, add: Action) -> "DataFile":
@@ -72,6 +83,11 @@ class Snapshot:
         """Whether there is a table."""
         return self.version >= 0
 
+    @property
+    def has_our_protocol(self) -> bool:
+        """Whether sparklog may write to the table, which need not exist."""
+        return not self.exists or not _changes({"protocol": self.protocol})
+
     def marks(self, topic_id: str) -> Marks:
         """Return the marks of the table of a topic."""
         return marks_of(self.transactions, self.updated, topic_id)
@@ -79,6 +95,11 @@ class Snapshot:
     def problems(self, topic_id: str) -> list[str]:
         """Return the reasons why the table is not a copy of the log; [] if it is one."""
         found = [*self.foreign]
+        if not found:  # the entry that changed one of these may be gone
+            state = {"protocol": self.protocol}, {"metaData": self.metadata}
+            found += [
+                f"another writer has changed its {name}" for one in state for name in _changes(one)
+            ]
         rows, known = self.marks(topic_id).rows, [one.rows for one in self.files.values()]
         if self.exists and None not in known and sum(one or 0 for one in known) != rows:
             count = sum(one or 0 for one in known)
@@ -91,7 +112,8 @@ class Snapshot:
         transactions, updated = dict(self.transactions), dict(self.updated)
         metadata, protocol = self.metadata, self.protocol
         info: Action = {}
-        for action in actions:
+        # A DELETE with a deletion vector adds the file that it removes, in any order.
+        for action in sorted(actions, key=lambda one: "remove" not in one):
             match action:
                 case {"commitInfo": content}:
                     info = content
@@ -159,7 +181,7 @@ def _changes(action: Action) -> list[str]:
             return ["rows"]
         case {"add": {"deletionVector": dict()}}:
             return ["rows"]
-        case {"metaData": content}:
+        case {"metaData": dict(content)}:
             return [] if has_our_columns(content) else ["columns or properties"]
         case {"protocol": {"minReaderVersion": reader, "minWriterVersion": writer}}:
             is_known = (reader, writer) == (READER_VERSION, WRITER_VERSION)

@@ -8,9 +8,10 @@ The gateway commits ends together with appended batches (`group_commit.appends`)
 `Ends`. An end that fails does not stop the others.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
 from threading import Lock
+from typing import NamedTuple
 
 from sparklog.errors import CommitConflictError, ErrorCode, LateWriterError, SparklogError
 from sparklog.group_commit.append_slots import AppendCounts
@@ -51,6 +52,14 @@ class End:
         return self._outcome
 
 
+class _Begun(NamedTuple):
+    """An end at the beginning of a round, and the ids of the topics that it writes to."""
+
+    end: End
+    ending: Ending
+    topics: frozenset[str]
+
+
 class EndGroup:
     """Ends that are written and committed together (`Companions`)."""
 
@@ -58,7 +67,7 @@ class EndGroup:
         self._ends = ends
         self._topics: frozenset[str] = frozenset()
         self._now_ms = 0
-        self._begun: list[Ending] = []
+        self._begun: list[_Begun] = []
         self._appends: Appends = {}
         self._appends_of: tuple[Image, list[Ending]] | None = None
         """The image and the ends that `_appends` are of."""
@@ -80,16 +89,25 @@ class EndGroup:
         for one in self._waiting:
             found = _decision(one, image)
             if isinstance(found, Ending):
-                self._begun.append(found)
+                self._begun.append(_Begun(one, found, frozenset(topics_of(image, found))))
             elif found is not None:
                 one.settle(found)
-        self._topics = frozenset(one for end in self._begun for one in topics_of(image, end))
+        self._topics = frozenset[str]().union(*(one.topics for one in self._begun))
         return self._topics
+
+    def lose(self, errors: Mapping[str, SparklogError]) -> None:
+        """Fail the ends with a partition in topics that cannot be read; `errors` by topic id."""
+        for one in self._begun:
+            for topic_id in sorted(one.topics & errors.keys()):
+                one.end.settle(copy(errors[topic_id]))
+        self._begun = [one for one in self._begun if not one.end.is_settled]
+        self._topics = frozenset[str]().union(*(one.topics for one in self._begun))
 
     def pieces(self, image: Image, now_ms: int) -> Collection[bytes]:
         """Return the markers and offsets to write."""
         self._now_ms, self._appends_of = image.not_before(now_ms), None
-        return sorted(pieces_of(self._appends_on(image, self._begun)))
+        endings = [one.ending for one in self._begun]
+        return sorted(pieces_of(self._appends_on(image, endings)))
 
     def plan(self, image: Image, places: Places) -> Edit | Done:
         """Decide again, and return the edit of all ends.

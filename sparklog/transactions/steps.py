@@ -37,7 +37,7 @@ from sparklog.metadata.transactions import (
     TransactionPartition,
 )
 from sparklog.transactions.end_group import End, Ends
-from sparklog.transactions.timeouts import without_expired
+from sparklog.transactions.timeouts import expired, without_expired
 
 RANDOM_BYTES: Final = 5
 """The first producer id of a log dir is random: one of 2^40."""
@@ -192,8 +192,12 @@ class Transactions:
         self.ends.end(lambda image: to_abort_in(image, place, producer))
 
     def expire(self, before_ms: int) -> None:
-        """Forget the ids that have no open transaction and were last used before `before_ms`."""
-        self._catalog.log.commit(partial(without_expired, before_ms=before_ms))
+        """Forget the ids that have no open transaction and were last used before `before_ms`.
+
+        There may be very many ids, so it commits only if one of them has expired.
+        """
+        while expired(self._catalog.image().transactional_ids, before_ms):
+            self._catalog.log.commit(partial(without_expired, before_ms=before_ms))
 
     def describe(self, transactional_id: str) -> TransactionalId:
         """Return an id's state. Raises UsageError (TRANSACTIONAL_ID_NOT_FOUND)."""

@@ -9,6 +9,8 @@ from sparklog.metadata.transactions import TransactionalId, TransactionalIds
 EXPIRE: Final = "EXPIRE TRANSACTIONAL IDS"
 ID_EXPIRATION_MS: Final = 7 * 24 * 3600 * 1000
 """The default of transactional.id.expiration.ms."""
+EXPIRED_MAX: Final = 10_000
+"""How many ids one entry forgets."""
 CLOCKS_MS: Final = 5 * 60_000
 """The clocks of two machines are assumed to differ by less."""
 
@@ -35,17 +37,17 @@ def long_overdue(ids: TransactionalIds, now_ms: int) -> list[TransactionalId]:
 
 def expired(ids: TransactionalIds, before_ms: int) -> list[TransactionalId]:
     """Return ids without an open transaction that were last used before a time, sorted."""
-    return [
-        one for _, one in sorted(ids.by_id.items()) if not one.is_open and one.used_ms < before_ms
-    ]
+    found = [one for one in ids.by_id.values() if not one.is_open and one.used_ms < before_ms]
+    return sorted(found)
 
 
 def without_expired(image: Image, before_ms: int) -> Edit | Done:
-    """Return the edit that forgets the ids that `expired` returns; Done if there are none.
+    """Return the edit that forgets the first EXPIRED_MAX ids of `expired`; Done if there are none.
 
     Kafka's config for the time since the last use is transactional.id.expiration.ms.
     """
-    gone = [one.transactional_id for one in expired(image.transactional_ids, before_ms)]
+    found = expired(image.transactional_ids, before_ms)[:EXPIRED_MAX]
+    gone = [one.transactional_id for one in found]
     if not gone:
         return Done()
     return Edit(

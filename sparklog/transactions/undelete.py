@@ -8,11 +8,11 @@ out the records of this topic. A later transaction of the producer is left alone
 an imported log never had an id here: it stays open, as it was before the deletion.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from copy import copy
 from dataclasses import replace
 
-from sparklog.errors import CommitConflictError, LateWriterError
+from sparklog.errors import CommitConflictError, LateWriterError, SparklogError
 from sparklog.group_commit.append_slots import AppendCounts
 from sparklog.group_commit.append_writer import ROUNDS_MAX, AppendWriter
 from sparklog.group_commit.companions import Places
@@ -67,6 +67,9 @@ class _Undelete:
             {*self._restored(image).topics, *(one for one in others if image.topic(one))}
         )
         return self._topics
+
+    def lose(self, errors: Mapping[str, SparklogError]) -> None:
+        self.fail(next(iter(errors.values())))
 
     def pieces(self, image: Image, now_ms: int) -> Collection[bytes]:
         self._now_ms = now_ms

@@ -19,7 +19,8 @@ only lists or describes needs `call.sees(name)`: any scope on the resource allow
     AlterUserScramCredentials, ElectLeaders, AlterPartitionReassignments, AlterReplicaLogDirs
                                              ADMIN cluster
     FindCoordinator                          sees group, or sees transactional id
-    DescribeGroups, ConsumerGroupDescribe    sees group; ListGroups leaves out groups not seen
+    DescribeGroups, ConsumerGroupDescribe    sees group (of the last: sees its topics, too);
+                                             ListGroups leaves out groups not seen
     JoinGroup, SyncGroup, Heartbeat, LeaveGroup, ConsumerGroupHeartbeat
                                              READ group (of the last: sees topic, too)
     OffsetCommit, OffsetFetch                READ group, and READ topic

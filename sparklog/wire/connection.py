@@ -146,11 +146,11 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
 
     def eof_received(self) -> bool:
-        """Answer the received requests, then close. Fetches are dropped: they wait for records."""
+        """Answer the received requests, then close; TLS closes at once. Fetches are dropped."""
         self._is_closing = True
         self._end_fetch()
         self._go_on()
-        return True
+        return not self.session.listener.is_tls
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
         """Forget the waiting requests and their answers. Accepted records are still committed."""

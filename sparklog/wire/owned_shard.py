@@ -11,8 +11,8 @@ An append that does not land ends the ownership: waiting requests are answered w
 the groups are read from the log again. So does a request whose records cannot be encoded or are
 larger than a batch may be: the shard has taken it, and differs from the log. Only that request is
 told that it is at fault. The shard itself refuses commits, subscriptions and assignments that are
-too large, before it takes them. Deletions of offsets are never too large: they are cut into
-batches.
+too large, before it takes them. Deletions of offsets and the targets of a consumer group are cut
+into batches.
 
 Offsets expire by the last commit, and others may commit, too. So the shard first catches up with
 the log, and the tombstones are appended only if nothing has come behind the records that it has.
@@ -20,15 +20,16 @@ the log, and the tombstones are appended only if nothing has come behind the rec
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from sparklog.clock import Clock
 from sparklog.config import TopicConfig
 from sparklog.coordinator.batches import batch_of, bytes_of, cut, fits
 from sparklog.coordinator.records import Record
-from sparklog.coordinator.requests import Effects, Now, Request
+from sparklog.coordinator.requests import Effects, JoinRequest, Now, Request
 from sparklog.coordinator.shard import Shard
 from sparklog.errors import (
     CoordinatorNotAvailableError,
@@ -348,8 +349,11 @@ class OwnedShard:
 
 
 def _problem(request: Request) -> UsageError | None:
-    """Return an error if an id is too long for a record (Kafka cannot write such a record)."""
-    for name, value in zip(request._fields, request, strict=True):
+    """Return an error if a text is too long for a record (Kafka cannot write such a record)."""
+    texts: Iterable[tuple[str, Any]] = zip(request._fields, request, strict=True)
+    if isinstance(request, JoinRequest):
+        texts = chain(texts, (("protocol name", one.name) for one in request.protocols))
+    for name, value in texts:
         if not isinstance(value, str) or 4 * len(value) <= ID_BYTES_MAX:
             continue
         if (size := len(value.encode())) > ID_BYTES_MAX:

@@ -98,7 +98,7 @@ class Processes:
                     self._rest(RESTART_S)
                     if not self._is_ending:  # by a signal meanwhile
                         self._begin(number)
-                elif one.exitcode != 0:
+                elif one.exitcode not in (0, -signal.SIGTERM):  # of `end`, while it still starts
                     failed = failed or abs(one.exitcode)
                     self.end()
         return failed

@@ -6,7 +6,6 @@
 An exchange is one authentication by a mechanism. The handlers decide when a client may begin one.
 """
 
-import os
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
@@ -20,8 +19,6 @@ from sparklog.wire.scram import ScramExchange
 PLAIN: Final = "PLAIN"
 MECHANISMS: Final[Sequence[str]] = (PLAIN, *SCRAM_MECHANISMS)
 _PLAIN_PARTS: Final = 3
-_SECRET: Final = os.urandom(32)
-"""A secret of this process. The salts of unknown users are made from it."""
 
 
 class Exchange(Protocol):
@@ -54,11 +51,16 @@ class _Plain:
 
 
 class _Scram:
-    """SCRAM: two messages."""
+    """SCRAM: two messages.
 
-    def __init__(self, tokens: Tokens, mechanism: str) -> None:
+    The salts of unknown users are made from the cluster id: every instance sends the same ones, as
+    for a user, and no client knows the id before it is authenticated.
+    """
+
+    def __init__(self, tokens: Tokens, mechanism: str, cluster_id: str) -> None:
         self._tokens = tokens
         self._mechanism = mechanism
+        self._secret = cluster_id.encode()
         self._exchange: ScramExchange | None = None
 
     def step(self, message: bytes, image: Image) -> tuple[bytes, Principal | None]:
@@ -69,14 +71,14 @@ class _Scram:
                 mechanism,
                 lambda user: image.users.get((user, mechanism)),
                 secrets.token_urlsafe(18),
-                _SECRET,
+                self._secret,
             )
         answer = self._exchange.step(message)
         user = self._exchange.user
         return answer, None if user is None else self._tokens.user(user)
 
 
-def exchange(mechanism: str, tokens: Tokens) -> Exchange:
+def exchange(mechanism: str, tokens: Tokens, cluster_id: str) -> Exchange:
     """Return a new exchange; `mechanism` is one of MECHANISMS."""
     makers: dict[str, Callable[[], Exchange]] = {PLAIN: lambda: _Plain(tokens)}
-    return makers.get(mechanism, lambda: _Scram(tokens, mechanism))()
+    return makers.get(mechanism, lambda: _Scram(tokens, mechanism, cluster_id))()

@@ -57,7 +57,11 @@ class _Begin(NamedTuple):
 
 
 class ScramExchange:
-    """One authentication. `nonce` is random and new, `secret` is only known to the server."""
+    """One authentication. `nonce` is random and new.
+
+    `secret` is the same at all servers of the users, and clients that are not authenticated do not
+    know it.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Aborts transactions that have timed out: every instance watches all open transactions.
+"""Aborts transactions that have timed out, and forgets unused ids: every instance watches all.
 
 An instance aborts a transaction when it has seen it open for longer than its timeout. The first
 instance that does so ends it; the others find nothing to do.
@@ -6,7 +6,7 @@ instance that does so ends it; the others find nothing to do.
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("sparklog.gateway")
 MS_PER_S: Final = 1000
+FORGET_EVERY_MS: Final = 3_600_000
+"""How often expired ids are forgotten: the default of
+transaction.remove.expired.transaction.cleanup.interval.ms."""
 
 
 class TransactionEnds:
@@ -29,24 +32,26 @@ class TransactionEnds:
 
     def start(self) -> None:
         """Begin to watch."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        settings, loop = self._gateway.settings, asyncio.get_running_loop()
+        look_ms = settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        self._tasks = [
+            loop.create_task(_every(look_ms, self.look)),
+            loop.create_task(_every(FORGET_EVERY_MS, self.forget)),
+        ]
 
     async def close(self) -> None:
         """Stop watching."""
-        self._task.cancel()
-        await asyncio.wait([self._task])
-
-    async def _run(self) -> None:
-        settings = self._gateway.settings
-        interval_ms = settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
-        while True:
-            await self.look()
-            await asyncio.sleep(interval_ms / MS_PER_S)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.wait(self._tasks)
 
     async def look(self) -> None:
-        """Abort overdue transactions, and forget expired ids. Errors are only logged."""
-        gateway = self._gateway
+        """Abort overdue transactions. Errors are only logged."""
         await _logged(self._abort_overdue())
+
+    async def forget(self) -> None:
+        """Forget expired ids. Errors are only logged."""
+        gateway = self._gateway
         before_ms = gateway.clock.now_ms() - gateway.settings.transactional_id_expiration_ms
         await _logged(gateway.transact(partial(gateway.transactions.expire, before_ms)))
 
@@ -57,6 +62,12 @@ class TransactionEnds:
             name, number = one.transactional_id, one.number
             log.info("transactional id %s: its transaction has timed out", name)
             await _logged(gateway.transact(partial(gateway.transactions.abort, name, number)))
+
+
+async def _every(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:
+    while True:
+        await work()
+        await asyncio.sleep(interval_ms / MS_PER_S)
 
 
 async def _logged(step: Awaitable[object]) -> None:

@@ -140,7 +140,7 @@ class TestLogs:
         assert "ValueError: why" in json.loads(JsonFormatter().format(record))["trace"]
 
     def test_are_set_up(self) -> None:
-        loggers = [logging.getLogger(name) for name in ("sparklog", "uvicorn")]
+        loggers = [logging.getLogger(name) for name in ("sparklog", "uvicorn", "asyncio")]
         before = [(one.handlers, one.level, one.propagate) for one in loggers]
         set_up_logs("warning")
         levels = [one.level for one in loggers]
@@ -148,7 +148,7 @@ class TestLogs:
             one.handlers, one.propagate = handlers, propagate
             one.setLevel(level)
 
-        assert levels == [logging.WARNING] * 2
+        assert levels == [logging.WARNING] * 3
 
 
 class TestLimits:

@@ -127,6 +127,14 @@ class TestAuto:
         for partition in range(3):
             assert [row.offset for row in found if row.partition == partition] == list(range(10))
 
+    @pytest.mark.parametrize("columns", ["value", "value,partition"])
+    def test_is_in_order_whatever_columns_are_read(self, read: Read, columns: str) -> None:
+        given = {"assign": '{"t": [1]}', "subscribe": None, "columns": columns}
+        found = read("auto", ordered="true", **given)
+
+        assert found.columns == columns.split(",")
+        assert found.collect() == read("log", **given).collect()
+
     def test_knows_no_table_where_there_is_none(self, spark: SparkSession, tmp_path: Path) -> None:
         log_dir = topic_with_table(tmp_path / "other", 1)
         append(log_dir, 0, ["a"])
@@ -141,6 +149,21 @@ class TestAuto:
         with pytest.warns(SparklogWarning, match="is DELETE by Apache-Spark.*reading the log"):
             auto = read("auto")
         assert rows(auto) == rows(read("log"))
+
+    def test_a_rebuild_undoes_a_delete_by_deletion_vectors(
+        self, spark: SparkSession, log_dir: str, read: Read
+    ) -> None:
+        """To every reader of Delta the file with the vector is gone, too."""
+        table = f"delta.`{table_path(log_dir)}`"
+        on = "'delta.enableDeletionVectors' = 'true'"
+        spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ({on})")
+        spark.sql(f"DELETE FROM {table} WHERE offset = 1")
+        build(log_dir, rebuild=True)
+
+        by_delta = spark.read.format("delta").load(str(table_path(log_dir)))
+        assert rows(by_delta.select("partition", "offset")) == rows(
+            read("log").select("partition", "offset")
+        )
 
     def test_leaves_a_table_alone_that_a_restored_log_has_outgrown(
         self, spark: SparkSession, log_dir: str, tmp_path: Path
@@ -213,8 +236,10 @@ class TestTable:
             ({"startingOffsets": '{"t": {"1": 3}}'}, [3, 4]),
             ({"startingTimestamp": 2 * HOUR_MS, "endingTimestamp": 4 * HOUR_MS}, [2, 3]),
             ({"endingTimestamp": 99 * HOUR_MS}, [0, 1, 2, 3, 4]),
+            ({"endingTimestamp": 2**63 - 1}, [0, 1, 2, 3, 4]),
             ({"ordered": "true", "endingOffsets": '{"t": {"1": 2}}'}, [0, 1]),
             ({"versionAsOf": 1}, []),
+            ({"versionAsOf": 1, "endingTimestamp": 4 * HOUR_MS}, []),
         ],
     )
     def test_takes_the_options_of_the_log(

@@ -321,9 +321,7 @@ ASKED: dict[ApiKey, list[tuple[Callable[[Client], Any], ErrorCode]]] = {
     ApiKey.END_TXN: [(ended, ErrorCode.transactional_id_authorization_failed)],
     ApiKey.DESCRIBE_GROUPS: [(group_described, REFUSED_GROUP)],
     ApiKey.DELETE_GROUPS: [(group_deleted, REFUSED_GROUP)],
-    ApiKey.CONSUMER_GROUP_HEARTBEAT: [
-        (lambda client: beats(client, subscribed_topic_names=()), REFUSED_GROUP)
-    ],
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: [(beats, REFUSED_GROUP)],
     ApiKey.CONSUMER_GROUP_DESCRIBE: [(consumers_described, REFUSED_GROUP)],
     ApiKey.JOIN_GROUP: [
         (

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -9,14 +10,15 @@ from kio.schema.errors import ErrorCode
 from pydantic import SecretStr
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.config import TOPIC_CONFIG_KEYS, ConfigType
+from sparklog.config import TOPIC_CONFIG_KEYS, ConfigType, TopicConfig
 from sparklog.tokens import Grant, Principal, Scope
 from sparklog.wire.broker_configs import _text, _type, broker_configs
 from sparklog.wire.config_names import BROKER, SYNONYMS, TOPIC
 from sparklog.wire.settings import Settings
 from sparklog.wire.versions import ApiKey
-from tests.wire.gateways import Client, RunningGateway, gateway
-from tests.wire.requests import body, newest, part, versions
+from tests.wire.gateways import Client, RunningGateway, gateway, request
+from tests.wire.requests import SOON, body, newest, part, versions
+from tests.wire.test_topics import CREATE, new
 
 DESCRIBE, ALTER = ApiKey.DESCRIBE_CONFIGS, ApiKey.ALTER_CONFIGS
 INCREMENTAL = ApiKey.INCREMENTAL_ALTER_CONFIGS
@@ -31,6 +33,23 @@ def admin(running: RunningGateway) -> AdminClient:
     return found
 
 
+def wanted(
+    kind: int, name: str, keys: Sequence[str] | None = None, version: int = newest(DESCRIBE)
+) -> Any:
+    fields = {"resource_type": kind, "resource_name": name}
+    fields["configuration_keys"] = None if keys is None else tuple(keys)
+    return part(DESCRIBE, version, "DescribeConfigsResource", **fields)
+
+
+ALL = body(
+    DESCRIBE,
+    newest(DESCRIBE),
+    resources=(wanted(TOPIC, "flights"), wanted(BROKER, "0"), wanted(TOPIC, "flights")),
+    include_synonyms=False,
+    include_documentation=False,
+)
+
+
 def describe(
     client: Client,
     kind: int,
@@ -40,9 +59,7 @@ def describe(
     *,
     told: bool = True,
 ) -> Any:
-    wanted = {"resource_type": kind, "resource_name": name}
-    wanted["configuration_keys"] = None if keys is None else tuple(keys)
-    resource = part(DESCRIBE, version, "DescribeConfigsResource", **wanted)
+    resource = wanted(kind, name, keys, version)
     flags = {"include_synonyms": told, "include_documentation": told}
     [found] = client.ask(body(DESCRIBE, version, resources=(resource,), **flags)).results
     assert (found.resource_type, found.resource_name) == (kind, name)
@@ -102,6 +119,38 @@ class TestDescribeConfigsOfATopic:
     def test_refuses(self, client: Client, kind: int, name: str, code: ErrorCode) -> None:
         found = describe(client, kind, name)
         assert (found.error_code, found.configs) == (code, ())
+
+
+@pytest.mark.usefixtures("admin")
+def test_a_resource_that_comes_twice_is_described_once(client: Client) -> None:
+    assert [one.resource_name for one in client.ask(ALL).results] == ["flights", "0"]
+
+
+@pytest.mark.usefixtures("admin")
+@pytest.mark.parametrize(
+    "asked",
+    [ALL, body(CREATE, newest(CREATE), topics=(new("a"),), timeout=SOON, validate_only=True)],
+)
+def test_other_clients_do_not_wait_for_configs(
+    running: RunningGateway, client: Client, asked: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_end, describe = Event(), Event(), TopicConfig.describe
+
+    def slow(config: TopicConfig) -> Any:
+        begun.set()
+        may_end.wait(10)
+        return describe(config)
+
+    monkeypatch.setattr(TopicConfig, "describe", slow)
+    client.send(asked)
+    assert begun.wait(10)
+    try:
+        with Client(running.port) as other:
+            other.socket.settimeout(5)
+            other.ask(request(ApiKey.API_VERSIONS, 0))
+    finally:
+        may_end.set()
+    assert client.receive(asked.__api_key__, asked.__version__)
 
 
 class TestListConfigResources:

@@ -37,6 +37,8 @@ JOIN: dict[str, Any] = {
     "server_assignor": None,
     "topic_partitions": (),
 }
+GRANT = Grant(prefix="", scopes=frozenset({Scope.READ}), resource=Resource.GROUP)
+READS_GROUPS = Principal(name="alice", grants=(GRANT,))
 SAME = {**JOIN, "rebalance_timeout": NEVER, "subscribed_topic_names": None}
 
 
@@ -187,9 +189,7 @@ class TestHeartbeat:
     def test_a_topic_that_may_not_be_seen_is_refused(
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        grant = Grant(prefix="", scopes=frozenset({Scope.READ}), resource=Resource.GROUP)
-        principal = Principal(name="alice", grants=(grant,))
-        monkeypatch.setattr("sparklog.wire.session.EVERYBODY", principal)
+        monkeypatch.setattr("sparklog.wire.session.EVERYBODY", READS_GROUPS)
         with Client(client.socket.getpeername()[1]) as alice:
             assert beats(alice).error_code is ErrorCode.topic_authorization_failed
             answer = beats(alice, subscribed_topic_names=None, subscribed_topic_regex=".*")
@@ -219,6 +219,16 @@ class TestDescribe:
         told = [described(client, operations=one).authorized_operations for one in (True, False)]
         bits = 1 << Operation.READ | 1 << Operation.DESCRIBE | 1 << Operation.DELETE
         assert told == [bits, NO_OPERATIONS]
+
+    def test_a_group_with_topics_that_the_client_may_not_see_is_refused(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        beats(client)
+        monkeypatch.setattr("sparklog.wire.session.EVERYBODY", READS_GROUPS)
+        with Client(client.socket.getpeername()[1]) as alice:
+            found = described(alice)
+        assert (found.error_code, found.members) == (ErrorCode.topic_authorization_failed, ())
+        assert found.error_message.startswith("The group has described topic(s)")
 
     def test_partitions_of_topics_that_are_gone_are_not_told(
         self, running: RunningGateway, client: Client

@@ -85,6 +85,13 @@ class TestMetadata:
         [found] = client.ask(topics_asked(version, "nowhere")).topics
         assert found.error_code == ErrorCode.unknown_topic_or_partition
 
+    def test_a_topic_that_is_asked_for_twice_is_told_once(
+        self, running: RunningGateway, client: Client
+    ) -> None:
+        running.server.gateway.admin.create_topics([NewTopic("a", 1)])
+        found = client.ask(topics_asked(12, "a", "nowhere", "a", "nowhere")).topics
+        assert [one.name for one in found] == ["a", "nowhere"]
+
     def test_no_topic_has_an_unknown_id(self, client: Client) -> None:
         asked = request_topic(12)(topic_id=UUID(int=7), name=None)
         fields = {"topics": (asked,), "include_topic_authorized_operations": False}

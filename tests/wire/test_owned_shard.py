@@ -194,7 +194,8 @@ def test_an_id_too_long_for_a_record_is_refused_and_nothing_changes(text: str) -
         owner = Owner()
         named = owner.owned.ask(CommitRequest(text, {FLIGHTS: CommittedOffset(1)}))
         joined = owner.owned.ask(JoinRequest("g", instance_id=text))
-        for one in (named, joined):
+        assigned = owner.owned.ask(JoinRequest("g", protocols=(Protocol(text, b""),)))
+        for one in (named, joined, assigned):
             with pytest.raises(UsageError, match="bytes: allowed are 32730"):
                 one.result()
         assert not owner.owned.is_over

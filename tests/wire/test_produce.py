@@ -1,5 +1,7 @@
 """Produce: what clients send is in the log when it is acknowledged."""
 
+import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.errors import StorageError
 from sparklog.metadata.edit import PartitionState, TopicEdit
 from sparklog.model import TopicDescription
 from sparklog.testing import TemporaryLogDir
@@ -79,6 +82,37 @@ def test_pipelined_requests_land_in_their_order(
     found = [answers(client.receive(ApiKey.PRODUCE, 9)) for _ in range(20)]
     assert found == [[(0, 0, number)] for number in range(20)]
     assert values(tmp_path / "log", "flights", 0) == [str(one).encode() for one in range(20)]
+
+
+def test_behind_a_request_that_fails_nothing_lands(
+    running: RunningGateway,
+    client: Client,
+    topic: TopicDescription,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a new producer's second batch lands alone, and its first one is out of order."""
+
+    def sent(number: int) -> Any:
+        one = client_batch("a", producer_id=7, producer_epoch=0, base_sequence=number)
+        return produce_request(9, topic.name, (0, one))
+
+    async def broken() -> None:
+        monkeypatch.undo()
+        [connection] = running.server.gateway.connections
+        while len(connection._slots) < 2:
+            await asyncio.sleep(0)
+        raise StorageError("the disk is gone")
+
+    monkeypatch.setattr(running.server.gateway, "newest_image", broken)
+    for number in range(2):
+        client.send(sent(number))
+    with suppress(ConnectionError):
+        assert client.receive_frame() == b""
+    with Client(running.port) as again:
+        assert [answers(again.ask(sent(number))) for number in range(2)] == [
+            [(0, 0, 0)],
+            [(0, 0, 1)],
+        ]
 
 
 def test_batches_have_the_leader_epoch_of_their_partition(

@@ -59,6 +59,12 @@ def shown(client: Client, message: bytes, version: int = 2) -> Any:
     return client.ask(request(ApiKey.SASL_AUTHENTICATE, version, auth_bytes=message))
 
 
+def made_up_salt(running: RunningGateway, mechanism: str) -> bytes:
+    with Client(running.port) as client:
+        shaken(client, mechanism)
+        return bytes(shown(client, b"n,,n=nobody,r=x").auth_bytes).split(b",")[1]
+
+
 def seen(client: Client) -> list[str]:
     """The names in a list of all topics."""
     fields = {"topics": None, "include_topic_authorized_operations": False}
@@ -121,6 +127,16 @@ class TestScram:
         with_password(secured, "alice", "secret")
         found = librdkafka(secured, mechanism, "alice", "secret").list_topics(timeout=20)
         assert list(found.topics) == ["ab"]
+
+    def test_all_instances_of_a_log_dir_make_up_the_same_salt(
+        self, secured: RunningGateway, mechanism: str, tmp_path: Path
+    ) -> None:
+        """Else a salt that differs shows that there is no such user."""
+        salts = [made_up_salt(secured, mechanism)]
+        for folder in ("log", "other"):
+            with gateway(tmp_path / folder, tokens_file=secured_file(tmp_path)) as running:
+                salts.append(made_up_salt(running, mechanism))
+        assert salts[0] == salts[1] != salts[2]
 
     def test_another_password_is_refused(self, secured: RunningGateway, mechanism: str) -> None:
         with_password(secured, "alice", "secret")

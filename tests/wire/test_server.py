@@ -118,6 +118,16 @@ class TestTls:
             client.socket = context.wrap_socket(client.socket, server_hostname="127.0.0.1")
             assert client.ask(topics_asked(12)).brokers[0].port == running.port
 
+    def test_a_client_may_leave(
+        self, tmp_path: Path, certificate: dict[str, Path], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        context = ssl.create_default_context(cafile=str(certificate["ssl_certificate_file"]))
+        values = {"listen": ("SSL://127.0.0.1:0",), **certificate}
+        with gateway(tmp_path / "log", **values) as running, Client(running.port) as client:
+            client.socket = context.wrap_socket(client.socket, server_hostname="127.0.0.1")
+            client.socket.unwrap()
+        assert [one.getMessage() for one in caplog.records if one.name == "asyncio"] == []
+
     def test_a_key_that_is_none_is_refused(
         self, tmp_path: Path, certificate: dict[str, Path]
     ) -> None:
@@ -308,14 +318,14 @@ def test_each_address_is_logged_when_it_accepts_connections(
 class Ended:
     """A process that has ended, or ends when it is told to."""
 
-    def __init__(self, exitcode: int | None) -> None:
-        self.exitcode = exitcode
+    def __init__(self, exitcode: int | None, told: int = 0) -> None:
+        self.exitcode, self._told = exitcode, told
         self.sentinel, self._end = os.pipe()
         if exitcode is not None:
             os.close(self._end)
 
     def terminate(self) -> None:
-        self.exitcode = 0
+        self.exitcode = self._told
         os.close(self._end)
 
 
@@ -350,13 +360,13 @@ class TestProcesses:
         made: list[Ended] = []
 
         def start(_: Settings) -> Ended:
-            made.append(Ended(None))
+            made.append(Ended(None, -signal.SIGTERM))
             found.end()
             return made[-1]
 
         found = Processes(settings(processes=2), start)
         assert found.run() == 0
-        assert [one.exitcode for one in made] == [0]
+        assert [one.exitcode for one in made] == [-signal.SIGTERM]
 
 
 @pytest.mark.parametrize("processes", [1, 2])

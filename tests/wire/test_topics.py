@@ -315,14 +315,19 @@ class TestCreatePartitions:
         assert admin.describe_topics()[0].num_partitions == 1
 
 
-def test_what_may_not_be_administered_is_left_alone(
-    running: RunningGateway, client: Client, admin: AdminClient
-) -> None:
-    admin.create_topics([NewTopic("mine.a", 1), NewTopic("yours", 1)])
+def restricted(running: RunningGateway, client: Client) -> None:
+    """The client may administer topics that begin with "mine", and sees no others."""
     client.ask(body(ApiKey.DESCRIBE_CLUSTER, 0, include_cluster_authorized_operations=False))
     [connection] = running.server.gateway.connections
     grants = (Grant(prefix="mine", scopes=frozenset({Scope.ADMIN})),)
     connection.session.principal = Principal(name="me", grants=grants)
+
+
+def test_what_may_not_be_administered_is_left_alone(
+    running: RunningGateway, client: Client, admin: AdminClient
+) -> None:
+    admin.create_topics([NewTopic("mine.a", 1), NewTopic("yours", 1)])
+    restricted(running, client)
     denied = ErrorCode.topic_authorization_failed
     found = create(client, new("mine.b"), new("theirs"))
     assert codes(found) == {"mine.b": ErrorCode.none, "theirs": denied}
@@ -331,3 +336,22 @@ def test_what_may_not_be_administered_is_left_alone(
     found = grow(client, ("mine.b", 2), ("yours", 2))
     assert codes(found) == {"mine.b": ErrorCode.none, "yours": denied}
     assert admin.list_topics() == ["mine.b", "yours"]
+
+
+def test_an_id_does_not_show_the_name_of_a_topic(
+    running: RunningGateway, client: Client, admin: AdminClient
+) -> None:
+    [topic] = admin.create_topics([NewTopic("yours", 1)])
+    restricted(running, client)
+    [found] = delete(client, ids=[uuid_of(topic.topic_id)])
+    assert found.error_code == ErrorCode.topic_authorization_failed
+    assert "yours" not in f"{found.name} {found.error_message}"
+
+
+def test_one_topic_does_not_show_how_many_partitions_another_has(
+    running: RunningGateway, client: Client, admin: AdminClient
+) -> None:
+    admin.create_topics([NewTopic("mine", 1), NewTopic("yours", 2)])
+    restricted(running, client)
+    found = grow(client, ("mine", 2), ("yours", 10_002), validate_only=True)
+    assert codes(found)["mine"] == ErrorCode.none

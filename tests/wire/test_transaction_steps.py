@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import NewTopic
-from sparklog.errors import StorageError
+from sparklog.errors import CommitOutcomeUnknownError, StorageError
 from sparklog.metadata.transaction_plans import Producer, Step
 from sparklog.tokens import Grant, Principal, Resource, Scope
 from sparklog.transactions.steps import Transactions
@@ -300,7 +300,7 @@ class TestTimeouts:
             raise kind("the disk is gone")
 
         monkeypatch.setattr(running.server.gateway.transactions, "expire", broken)
-        running.run(running.server.gateway.transaction_ends.look())
+        running.run(running.server.gateway.transaction_ends.forget())
 
         assert "transactions were not looked after" in caplog.text
         assert "the disk is gone" in caplog.text
@@ -315,6 +315,22 @@ def test_trouble_with_the_storage_may_pass(
     monkeypatch.setattr(running.server.gateway.transactions, "init", broken)
 
     assert init(client).error_code == ErrorCode.coordinator_not_available
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_a_commit_that_may_have_landed_is_repeated(
+    running: RunningGateway, client: Client, version: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_durable(_: int) -> None:
+        monkeypatch.undo()
+        raise CommitOutcomeUnknownError("the entry could not be made durable")
+
+    producer = init(client)
+    add(client, producer, 0)
+    monkeypatch.setattr(running.server.gateway.catalog.log, "sync", not_durable)
+
+    codes = [end(client, producer, version).error_code for _ in range(2)]
+    assert codes == [ErrorCode.coordinator_not_available, ErrorCode.none]
 
 
 class TestLateSteps:

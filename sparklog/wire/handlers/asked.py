@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 from sparklog.errors import ErrorCode, SparklogError, UsageError
 from sparklog.tokens import Resource, Scope
@@ -35,10 +36,15 @@ def error_fields(outcome: object) -> Mapping[str, Any]:
     return {"error_code": ErrorCode.NONE, "error_message": None}
 
 
-def check_admin(call: Call, topic: str) -> None:
-    """Raise UsageError unless the client may administer a topic."""
+def check_admin(call: Call, topic: str, uuid: UUID | None = None) -> None:
+    """Raise UsageError unless the client may administer a topic.
+
+    If the client gave the topic's id instead of its name, the error has the id (`uuid`): the client
+    may not know the name.
+    """
     if not call.allows(Scope.ADMIN, topic):
-        raise refused(DENIED[Resource.TOPIC], f"topic {topic!r}: the client may not administer it")
+        told = repr(topic) if uuid is None else f"id {uuid}"
+        raise refused(DENIED[Resource.TOPIC], f"topic {told}: the client may not administer it")
 
 
 def check_brokers(call: Call, node_ids: Sequence[int]) -> None:

@@ -15,10 +15,10 @@ from sparklog.coordinator.requests import (
 )
 from sparklog.errors import ErrorCode
 from sparklog.metadata.image import Image
-from sparklog.tokens import Resource
+from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.group_admin import tell_operations
-from sparklog.wire.handlers.group_members import answer_of, asked, client_host, milliseconds
+from sparklog.wire.handlers.group_members import answer_of, client_host, milliseconds
 from sparklog.wire.handlers.operations import NO_OPERATIONS
 from sparklog.wire.topic_ids import NO_UUID, topic_id_of, uuid_of
 
@@ -26,6 +26,9 @@ CLIENT_MAKES_ID_SINCE: Final = 1
 """The first version of ConsumerGroupHeartbeat in which clients make their member ids (KIP-1082)."""
 CONSUMER_PROTOCOL: Final = 1
 """The member type of ConsumerGroupDescribe: classic members are 0, and are in other groups here."""
+HIDDEN_TOPICS: Final = (
+    "The group has described topic(s) that the client is not authorized to describe."
+)
 
 Fields = dict[str, Any]
 
@@ -34,8 +37,9 @@ async def consumer_group_heartbeat(call: Call) -> Reply:
     """Return the answer."""
     request = call.request()
     names = request.subscribed_topic_names
-    hidden = [name for name in names or () if not call.sees(name)]
-    if hidden:
+    if not call.allows(Scope.READ, request.group_id, Resource.GROUP):
+        return call.answer({"error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED})
+    if not all(map(call.sees, names or ())):
         return call.answer({"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED})
     member_id = request.member_id
     if not member_id and call.version < CLIENT_MAKES_ID_SINCE and request.member_epoch == 0:
@@ -57,7 +61,7 @@ async def consumer_group_heartbeat(call: Call) -> Reply:
         topics=image.names,
         may_read=call.sees,
     )
-    answer = await asked(call, heartbeat, request.group_id)
+    answer = await answer_of(call, heartbeat, request.group_id)
     if isinstance(answer, int):
         answer = ConsumerAnswer(answer)
     places = answer.assignment
@@ -113,6 +117,13 @@ async def _described(call: Call, group_id: str) -> Fields:
     if isinstance(found, int):
         return {**fields, "error_code": found}
     image = await call.gateway.image()
+    members = [_member(image, one) for one in found.members]
+    if not all(map(call.sees, _topics_of(members))):
+        return {
+            **fields,
+            "error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            "error_message": HIDDEN_TOPICS,
+        }
     return {
         **fields,
         "error_code": NONE,
@@ -120,7 +131,7 @@ async def _described(call: Call, group_id: str) -> Fields:
         "group_epoch": found.epoch,
         "assignment_epoch": found.target_epoch,
         "assignor_name": found.assignor,
-        "members": [_member(image, one) for one in found.members],
+        "members": members,
     }
 
 
@@ -138,6 +149,12 @@ def _member(image: Image, member: DescribedConsumer) -> Fields:
         "target_assignment": {"topic_partitions": _named(image, member.target)},
         "member_type": CONSUMER_PROTOCOL,
     }
+
+
+def _topics_of(members: Iterable[Fields]) -> set[str]:
+    """Return the names of the topics in the members' assignments."""
+    assignments = [one[key] for one in members for key in ("assignment", "target_assignment")]
+    return {topic["topic_name"] for one in assignments for topic in one["topic_partitions"]}
 
 
 def _named(image: Image, places: Partitions) -> list[Fields]:

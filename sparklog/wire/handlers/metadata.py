@@ -38,7 +38,8 @@ async def metadata(call: Call) -> Reply:
     """Return the answer."""
     request = call.request()
     image = await call.gateway.image()
-    wanted = request.topics
+    # Each topic once, as in Kafka: a short request must not have an answer without bound.
+    wanted = request.topics and tuple(dict.fromkeys(request.topics))
     known = [_known(image, one) for one in wanted or ()]
     image = await call.gateway.image(*(topic for topic in known if topic is not None))
     if wanted is None or (call.version == 0 and not wanted):

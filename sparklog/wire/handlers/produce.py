@@ -54,12 +54,17 @@ def produce(call: Call) -> Reply | Awaitable[Reply] | Later:
         return _replied(call, request, [refused] * request.parts_count)
     # An older image is enough: the commit looks at the newest one, and refuses a deleted topic.
     session, image = call.session, call.gateway.topics.last_seen
-    is_behind = session.produced is not None and not session.produced.done()
+    is_behind = _is_behind(session.produced)
     if is_behind or image is None or not all(_known(image, one.topic) for one in request.topics):
         session.produced = asyncio.ensure_future(_looked_up(call, request, session.produced))
         return _answered_later(call, request, session.produced)
     sent = _append(call, request, image)
     return Later(sent.answer, partial(_answered, call, request, sent))
+
+
+def _is_behind(before: "asyncio.Future[_Sent] | None") -> bool:
+    """Whether the batches of the previous request are not being appended: not yet, or never."""
+    return before is not None and not (before.done() and before.exception() is None)
 
 
 def _may_use_id(call: Call, request: ProduceRequest) -> bool:
@@ -124,9 +129,14 @@ def _not_found(call: Call, topic: str | UUID, known: TopicDescription | None) ->
 async def _looked_up(
     call: Call, request: ProduceRequest, before: "asyncio.Future[_Sent] | None"
 ) -> _Sent:
-    """Look the topics up in the newest image; append the batches after the previous request's."""
+    """Look the topics up in the newest image; append the batches after the previous request's.
+
+    If that one failed, its connection is closed, and this one fails with its error: the batches of
+    a producer must not land without those before them.
+    """
     if before is not None:
         await asyncio.wait([before])
+        before.result()
     return _append(call, request, await call.gateway.newest_image())
 
 

@@ -19,20 +19,21 @@ NONE_YET: Final = -1
 
 async def describe_producers(call: Call) -> Reply:
     """Return the answer: for each partition the remembered producers, by their ids."""
-    request, gateway = call.request(), call.gateway
+    gateway = call.gateway
+    asked: dict[str, dict[int, None]] = {}
+    for topic in call.request().topics:  # each partition once: it may have many producers
+        asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     image = await gateway.newest_image()
-    known = [image.names[one.name] for one in request.topics if one.name in image.names]
-    image = await gateway.newest_image(*known)
-    topics = [
-        {
-            "name": topic.name,
-            "partitions": [
-                _described(call, image, topic.name, number) for number in topic.partition_indexes
-            ],
-        }
-        for topic in request.topics
-    ]
-    return call.answer({"topics": topics})
+    image = await gateway.newest_image(*(image.names[one] for one in asked if one in image.names))
+
+    def described() -> Reply:
+        topics = [
+            {"name": name, "partitions": [_described(call, image, name, one) for one in numbers]}
+            for name, numbers in asked.items()
+        ]
+        return call.answer({"topics": topics})
+
+    return await gateway.administer(described)  # other clients do not wait for many producers
 
 
 def _described(call: Call, image: Image, name: str, partition: int) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def sasl_handshake(call: Call) -> Reply:
         code, session.is_refused = ErrorCode.UNSUPPORTED_SASL_MECHANISM, True
         call.gateway.metrics.closed("authentication")
         return call.answer({"error_code": code, "mechanisms": enabled})
-    session.exchange = sasl.exchange(mechanism, call.gateway.tokens)
+    session.exchange = sasl.exchange(mechanism, call.gateway.tokens, call.gateway.cluster_id)
     session.has_raw_tokens = call.version == 0
     return call.answer({"error_code": ErrorCode.NONE, "mechanisms": enabled})
 

@@ -23,16 +23,22 @@ BUMPS_SINCE: Final = 5
 """The first version of EndTxn that raises the epoch (KIP-890)."""
 
 _END: Final = struct.Struct(">qh?")
+_REPEATED: Final = (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.REQUEST_TIMED_OUT)
+"""Codes of failures after which the client repeats the step; no client gets them."""
 
 Place = tuple[str, int]
 
 
 def code_of(error: SparklogError, *, is_fenced_known: bool) -> int:
-    """Return the code of a step that failed."""
+    """Return the code of a step that failed.
+
+    COORDINATOR_NOT_AVAILABLE makes every client repeat the step. It also stands for a commit that
+    is late or may have landed (TransactionStateManager.appendTransactionToLog): with another code
+    librdkafka would abort a transaction that is committed.
+    """
     if error.code == ErrorCode.PRODUCER_FENCED and not is_fenced_known:
         return ErrorCode.INVALID_PRODUCER_EPOCH
-    is_told = isinstance(error, UsageError | CommitError)
-    is_told = is_told and error.code != ErrorCode.UNKNOWN_SERVER_ERROR
+    is_told = isinstance(error, UsageError | CommitError) and error.code not in _REPEATED
     return error.code if is_told else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 

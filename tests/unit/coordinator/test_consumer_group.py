@@ -1,11 +1,15 @@
 """The machine of a consumer group, by the rules of KIP-848 and of Kafka 4.1.1."""
 
 from typing import Any
+from weakref import ref
 
 import pytest
 
+from sparklog.coordinator.consumer_member import ConsumerMember
+from sparklog.coordinator.consumer_records import member_record
 from sparklog.coordinator.requests import LeaveRequest, MemberIdentity
 from sparklog.errors import ErrorCode
+from sparklog.model import TopicDescription
 from tests.consumer_language import REBALANCE_MS, SESSION_MS, Consumers, renamed, settle, topic_id
 from tests.group_language import GROUP
 
@@ -326,3 +330,34 @@ class TestTopics:
         settle(*readers)
         assert group.group.assignor == "range"
         assert [one.numbers for one in readers] == [[0, 1], [2], [3]]
+
+    def test_an_assignor_of_a_broker_that_is_unknown_here_does_not_count(self) -> None:
+        group = Consumers(flights=2)
+        (ada,) = group.readers("ada")
+        left = ConsumerMember(member_id="ada", topic_names=("flights",), assignor="sticky")
+        group.log.append(member_record(GROUP, left))
+        group.restarts()
+        group.has(flights=3)
+        assert ada.beats().error_code == 0
+        assert (ada.numbers, group.group.assignor) == ([0, 1, 2], "uniform")
+
+    def test_an_expression_of_a_broker_that_is_invalid_here_matches_nothing(self) -> None:
+        group = Consumers(flights=2)
+        (ada,) = group.readers("ada")
+        left = ConsumerMember(member_id="ada", topic_regex="(")
+        group.log.append(member_record(GROUP, left))
+        group.restarts()
+        assert ada.beats().error_code == 0
+        assert ada.numbers == []
+
+    def test_an_empty_group_does_not_keep_them_in_memory(self) -> None:
+        class Topics(dict[str, TopicDescription]):
+            """A mapping that can be watched."""
+
+        group = Consumers(flights=2)
+        group.topics = Topics(group.topics)
+        kept = ref(group.topics)
+        (ada,) = group.readers("ada")
+        ada.leaves()
+        group.topics = {}
+        assert kept() is None

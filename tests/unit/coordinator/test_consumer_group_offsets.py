@@ -136,6 +136,19 @@ class TestOffsets:
             ada.beats()
         assert group.committed() == {FLIGHTS: 7}
 
+    def test_those_that_match_an_expression_stay_before_its_member_has_sent_a_heartbeat(
+        self,
+    ) -> None:
+        """So they are there when all gateways were down, and `retention` has run."""
+        group = Consumers({"offsets_retention_ms": 1_000}, flights=1)
+        group.readers("ada", topic_regex="fl.*")
+        group.told(CommitRequest(GROUP, {FLIGHTS: CommittedOffset(7)}, 1, "ada"))
+        group.passes(2_000)
+        group.restarts()
+        assert group.shard.expire(group.now).records == []
+        codes = group.deletes_offsets(FLIGHTS).partitions
+        assert codes == {FLIGHTS: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
+
 
 class TestKinds:
     def test_a_group_is_listed_with_its_kind(self) -> None:

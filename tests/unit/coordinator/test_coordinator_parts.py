@@ -1,5 +1,7 @@
 """Timers, the placement of groups, and batches of a coordinator's records."""
 
+from sys import getrefcount
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,6 +81,14 @@ class TestPlacement:
     @given(st.text())
     def test_every_group_has_a_partition(self, group: str) -> None:
         assert 0 <= partition_of(group, 50) < 50
+
+    @pytest.mark.parametrize(("size", "number"), [(256, 38), (32_767, 4), (32_768, 0)])
+    def test_a_long_id_is_not_kept_and_one_longer_than_a_record_takes_not_even_read(
+        self, size: int, number: int
+    ) -> None:
+        group = "ab" * (size // 2) + "c" * (size % 2)
+        kept = getrefcount(group)
+        assert (partition_of(group, 50), getrefcount(group)) == (number, kept)
 
 
 RECORDS = st.lists(

@@ -3,6 +3,7 @@
 import pytest
 
 from sparklog.coordinator.requests import ConsumerHeartbeat, Protocol
+from sparklog.coordinator.states import GroupLimits
 from sparklog.errors import ErrorCode
 from tests.group_language import DELAY_MS, GROUP, RANGE, SESSION_MS, Groups, code_of, stable
 
@@ -160,6 +161,16 @@ class TestJoining:
         bob.member_id = "bob-1"
         bob.joins()
         assert (code_of(bob), code_of(ada)) == (ErrorCode.GROUP_MAX_SIZE_REACHED, 0)
+
+    def test_nor_for_a_member_that_it_has_refused(self) -> None:
+        """After a restart group.max.size may be smaller than a group."""
+        groups = Groups(max_size=2)
+        ada, bob = stable(groups, "ada", "bob")
+        groups.limits = GroupLimits(max_size=1)
+        groups.restarts()
+        for one in (ada, bob):
+            one.joins(protocols=(RANGE, Protocol("sticky", b"")))
+        assert (code_of(ada), code_of(bob)) == (0, ErrorCode.GROUP_MAX_SIZE_REACHED)
 
     def test_nor_while_it_rebalances(self) -> None:
         groups = Groups(max_size=1)

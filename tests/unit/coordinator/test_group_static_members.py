@@ -1,5 +1,6 @@
 """Static members of a group: one that comes again keeps its place, its former self is fenced."""
 
+import signal
 from typing import Any
 
 import pytest
@@ -119,6 +120,24 @@ class TestStaticMembers:
         groups.passes(10_000)
         assert groups.state == "PreparingRebalance"
         assert ada.heartbeats() == ErrorCode.REBALANCE_IN_PROGRESS
+        groups.passes(SESSION_MS)
+        assert groups.state == "Empty"
+
+    def test_with_a_rebalance_timeout_of_0_their_sessions_decide_too(self) -> None:
+        groups = Groups()
+        ada = groups.member("ada", instance_id="first", rebalance_timeout_ms=0)
+        bob = groups.member("bob", instance_id="second", rebalance_timeout_ms=60_000)
+        for one in (bob, ada):
+            one.joins()
+        groups.passes(2 * DELAY_MS)
+        assert (bob.leads, ada.leads) == (True, False)
+        bob.syncs()
+        ada.syncs()
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.alarm(10)  # else a coordinator that never comes to an end hangs the tests
+        bob.leaves()
+        signal.alarm(0)
+        assert groups.state == "PreparingRebalance"
         groups.passes(SESSION_MS)
         assert groups.state == "Empty"
 

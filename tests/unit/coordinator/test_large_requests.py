@@ -1,9 +1,14 @@
-"""A request to a group that would write more than a batch holds is refused, and writes nothing."""
+"""A request to a group that would write more than a batch holds is refused, and writes nothing.
 
+The targets of a consumer group are no request's: they take several batches.
+"""
+
+from sparklog.coordinator.batches import batch_of, cut
+from sparklog.coordinator.records import Record
 from sparklog.coordinator.requests import CommitRequest, CommittedOffset, Protocol
 from sparklog.errors import ErrorCode
 from sparklog.model import TopicPartition
-from tests.consumer_language import Consumers
+from tests.consumer_language import Consumers, Reader, settle
 from tests.group_language import FLIGHTS, GROUP, RANGE, Groups, stable
 
 
@@ -62,3 +67,30 @@ def test_a_subscription() -> None:
     assert group.log == records
     assert ada.beats().error_code == 0
     assert ada.asks(epoch=-1, topic_names=many).error_code == 0, "who leaves may say anything"
+
+
+def grown(most: int) -> tuple[Consumers, list[Reader], list[list[Record]]]:
+    """A group whose topic has grown, its members, and the records of this in batches."""
+    group = Consumers(flights=10)
+    readers = group.readers(*"abcdefghij")
+    start = len(group.log)
+    group.has(flights=100)
+    readers[0].asks()
+    batches = cut(group.log[start:], most)
+    assert [record for batch in batches for record in batch] == group.log[start:]
+    del group.log[start:]
+    return group, readers, batches
+
+
+def test_the_targets_of_a_large_group_take_several_batches() -> None:
+    _, _, batches = grown(600)
+    assert len(batches) > 1
+    assert max(len(batch_of(one, 0)) for one in batches) <= 600
+
+
+def test_if_only_some_targets_are_in_the_log_they_are_made_anew() -> None:
+    group, readers, batches = grown(600)
+    group.log += batches[0]
+    group.restarts()
+    settle(*readers)
+    assert sorted(number for one in readers for number in one.numbers) == list(range(100))

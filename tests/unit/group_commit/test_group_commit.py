@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock, SystemClock
 from sparklog.errors import (
+    CorruptMetadataError,
     FencedLeaderEpochError,
     InvalidOptionError,
     InvalidRecordError,
@@ -28,11 +29,13 @@ from sparklog.group_commit.writer import GroupWriter
 from sparklog.log_writer import WriteOptions
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import PartitionState, Receipt, ReceiptKey, TopicEdit
+from sparklog.metadata.fold import fold
 from sparklog.metadata.turn import Turn
 from sparklog.model import OffsetRange
 from sparklog.storage import open_files
 from sparklog.storage.local import LocalFiles
 from tests.logs import FOREVER, all_values, append, catalog, columns, image
+from tests.metadata_logs import lose_topic
 from tests.unit.group_commit.conftest import rows
 
 data = st.none() | st.binary(max_size=3)
@@ -201,6 +204,15 @@ class TestTopics:
 
         assert found == [[[(0, 0)]], [UnknownTopicError], [UnknownTopicError], [[(0, 0)]]]
         assert (all_values(log_dir), all_values(log_dir, "v")) == (["t"], ["v"])
+
+    def test_is_written_without_the_topics_that_cannot_be_read(
+        self, writer: Writer, log_dir: str
+    ) -> None:
+        fold(catalog(log_dir).log)
+        lose_topic(writer._catalog, "u")
+        found = self.write(writer, "t", "u", "absent", "v")
+
+        assert found == [[[(0, 0)]], [CorruptMetadataError], [UnknownTopicError], [[(0, 0)]]]
 
     def test_is_told_what_the_log_says(
         self, writer: Writer, monkeypatch: pytest.MonkeyPatch

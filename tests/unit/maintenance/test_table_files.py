@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock
 from sparklog.errors import LateWriterError
-from sparklog.maintenance import table_files
+from sparklog.log.names import uuid7
 from sparklog.maintenance.build_table import build_table
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import executed
@@ -90,7 +90,7 @@ class TestMerging:
     def test_has_a_batch_of_a_file_in_memory(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(table_files, "BATCH_BYTES", 1)
+        monkeypatch.setattr("sparklog.table.rows.BATCH_BYTES", 1)
         fill(log_dir, TIER_FILES)
 
         assert len(table_of(log_dir)) == 6 * TIER_FILES
@@ -114,7 +114,7 @@ class TestMerging:
             for owner in sorted({owner for _, owner in owners})
         ]
         work = CompactWork(files=files, clock=ManualClock(), topic=topic, group=group)
-        with patch.object(table_files, "BATCH_BYTES", batch_bytes):
+        with patch("sparklog.table.rows.BATCH_BYTES", batch_bytes):
             (merged,) = compacted(work)
         written = opened(files, f"{table_directory(topic)}/{merged.path}").read()
 
@@ -127,7 +127,7 @@ class TestMerging:
         (directory,) = Path(log_dir).glob("t-*/table")
         next(directory.glob("*.parquet")).write_bytes(b"nothing")
 
-        assert ["no Parquet file" in line for line in problems(build(log_dir))] == [True]
+        assert ["no sound Parquet file" in line for line in problems(build(log_dir))] == [True]
 
     def test_leaves_large_files_and_those_of_others_alone(self) -> None:
         files = Snapshot(
@@ -304,6 +304,18 @@ class TestVacuum:
         step.execute()
 
         assert len(self.paths(log)) == TIER_FILES + 1
+
+    def test_leaves_orphans_where_it_may_not_commit(self, log: Compacted) -> None:
+        """Another engine has raised the table's protocol."""
+        orphan = f"{DIRECTORY}/table/part-{uuid7(log.now_ms, bytes(10))}.parquet"
+        log.partition.files.write_new(orphan, b"")
+        names = [one.path for one in log.partition.files.list(f"{DIRECTORY}/table/_delta_log")]
+        version = max(int(name[-25:-5]) for name in names if name.endswith(".json")) + 1
+        raised = b'{"protocol":{"minReaderVersion":3,"minWriterVersion":7}}'
+        entry = f"{DIRECTORY}/table/_delta_log/{version:020d}.json"
+        log.partition.files.put_new(entry, raised)
+
+        assert orphan in self.vacuumed(log, 100 * DAY_MS)
 
     def test_leaves_the_files_of_others_alone(self, log: Compacted) -> None:
         other = f"{DIRECTORY}/table/part-00000-1.snappy.parquet"

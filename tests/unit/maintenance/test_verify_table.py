@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -52,6 +53,24 @@ class TestVerify:
         monkeypatch.setattr(verify_table, "RANGE_BYTES", 1)
 
         assert told(log_dir) == ([{"ranges": 4, "records": 8, "different": 0}], [])
+
+    def test_has_a_part_of_a_range_in_memory(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log_dir = topic_with_table(tmp_path / "large", 1)
+        for _ in range(16):
+            append(log_dir, 0, ["v" * 10**6])
+        build(log_dir)
+        monkeypatch.setattr(verify_table, "PART_BYTES", 1)
+        pool = pa.proxy_memory_pool(usual := pa.default_memory_pool())
+        pa.set_memory_pool(pool)
+        try:
+            found = told(log_dir)
+        finally:
+            pa.set_memory_pool(usual)
+
+        assert found == ([{"ranges": 1, "records": 16, "different": 0}], [])
+        assert pool.max_memory() < 8 * 2**20
 
     def test_looks_at_no_table_unless_asked_to(self, log_dir: str) -> None:
         assert told(log_dir, table=False) == ([], [])
@@ -102,7 +121,7 @@ class TestVerify:
             Path(uri.removeprefix("file://")).write_bytes(b"nothing")
 
         problems = told(log_dir)[1]
-        assert ["no Parquet file" in line for line in problems] == [True, True]
+        assert ["no sound Parquet file" in line for line in problems] == [True, True]
 
     def test_a_table_that_cannot_be_opened_stops_nothing_else(self, log_dir: str) -> None:
         entry = next(Path(log_dir).glob("t-*/table/_delta_log/*.json"))

@@ -8,7 +8,11 @@ import pytest
 from sparklog.clock import SystemClock
 from sparklog.errors import CorruptMetadataError, MissingFileError
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.cluster import FIRST_PRODUCER_ID
+from sparklog.metadata.cluster_plans import producer_id_block
+from sparklog.metadata.edit import Edit
 from sparklog.metadata.fold import fold
+from sparklog.metadata.image import Image
 from sparklog.metadata.log import CLUSTER_METADATA, entry_path
 from sparklog.metadata.restore import restore
 from sparklog.storage import open_files
@@ -26,6 +30,19 @@ def append_to(log_dir: str, count: int = 3) -> str:
     for number in range(count):
         append(log_dir, 0, [number])
     return log_dir
+
+
+def taken(log_dir: str) -> range:
+    """The producer ids that a gateway takes."""
+    blocks: list[range] = []
+
+    def plan(image: Image) -> Edit:
+        edit, block = producer_id_block(image, FIRST_PRODUCER_ID)
+        blocks.append(block)
+        return edit
+
+    catalog(log_dir).log.commit(plan)
+    return blocks[-1]
 
 
 class TestARestoredCopy:
@@ -67,6 +84,15 @@ class TestARestoredCopy:
         assert found.last_versions() == {
             log.log_id: end for log, end in zip(logs, ends, strict=True)
         }
+
+    def test_gives_no_producer_id_that_its_original_gives(
+        self, log_dir: str, tmp_path: Path
+    ) -> None:
+        first = taken(log_dir)
+        copy = restored(log_dir, tmp_path / "copy")
+        later = [taken(log_dir) for _ in range(3)]
+
+        assert taken(copy).start > max(one.stop for one in [first, *later])
 
     @pytest.mark.parametrize("later", [0, 1, 5])
     def test_in_place_of_its_original_refuses_who_followed_that(

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +28,10 @@ FIRST = [
     schema.protocol_action(),
     schema.metadata_action("t", TOPIC_ID, 0, "x"),
 ]
+
+
+RAISED = {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7}}
+"""The protocol after another engine has switched deletion vectors on."""
 
 
 def add(path: str, rows: int = 1, **more: Any) -> dict[str, Any]:
@@ -88,6 +93,13 @@ class TestReading:
         assert [*found.files] == ["b c"]
         assert found.removed == {"a": 5}
         assert world.log.snapshot() == found
+
+    def test_a_file_may_come_back_with_a_deletion_vector(self, world: World) -> None:
+        world.commit(add("a"))
+        world.put(1, add("a", deletionVector={"storageType": "u"}), remove("a"))
+
+        assert [*world.log.snapshot().files] == ["a"]
+        assert world.log.snapshot().removed == {}
 
     def test_of_the_past(self, world: World) -> None:
         world.commit(add("a"))
@@ -153,18 +165,28 @@ class TestCheckpoints:
 
         assert "_last_checkpoint" not in world.names()
 
-    def damage(self, world: World, version: int) -> None:
+    def damage(
+        self, world: World, version: int, damaged: Callable[[bytes], bytes] = lambda _: b"nothing"
+    ) -> None:
         path = f"{LOG}/{version:020d}.checkpoint.parquet"
+        data = damaged(bytes(world.files.read(path)))
         world.files.delete(path)
-        world.files.write_new(path, b"nothing")
+        world.files.write_new(path, data)
 
-    def test_one_that_is_damaged_is_passed_over(self, many: World) -> None:
+    @pytest.mark.parametrize(
+        "damaged",
+        [lambda _: b"nothing", lambda data: data[:4] + b"\xff" * 64 + data[68:]],
+        ids=["footer", "pages"],
+    )
+    def test_one_that_is_damaged_is_passed_over(
+        self, many: World, damaged: Callable[[bytes], bytes]
+    ) -> None:
         while many.log.snapshot().version < 2 * CHECKPOINT_INTERVAL:
             many.commit()
         before = many.log.snapshot().files
-        self.damage(many, 2 * CHECKPOINT_INTERVAL)
+        self.damage(many, 2 * CHECKPOINT_INTERVAL, damaged)
         assert many.log.snapshot().files == before
-        self.damage(many, CHECKPOINT_INTERVAL)
+        self.damage(many, CHECKPOINT_INTERVAL, damaged)
 
         assert many.log.snapshot().files == before
         assert many.log.snapshot().version == 2 * CHECKPOINT_INTERVAL
@@ -175,6 +197,26 @@ class TestCheckpoints:
 
         with pytest.raises(CorruptMetadataError, match="checkpoint.parquet: cannot be understood"):
             many.log.snapshot()
+
+    def test_is_not_written_to_a_table_of_another_protocol(self, world: World) -> None:
+        """It would lack the protocol's features, and the files' deletion vectors."""
+        world.commit(add("a"))
+        world.put(1, RAISED)
+        while world.log.snapshot().version < CHECKPOINT_INTERVAL:
+            world.commit(marked=0)
+
+        assert [name for name in world.names() if "checkpoint" in name] == []
+
+    def test_tells_of_a_protocol_that_was_raised_in_an_entry_that_is_gone(
+        self, world: World
+    ) -> None:
+        world.commit(add("a"))
+        world.put(1, RAISED)
+        data = encode(replace(world.log.snapshot(), foreign=()))
+        world.files.write_new(f"{LOG}/{1:020d}.checkpoint.parquet", data)
+        world.files.delete(f"{LOG}/{1:020d}.json")
+
+        assert "another writer has changed its protocol" in world.log.snapshot().problems(TOPIC_ID)
 
     def test_old_entries_below_an_old_one_are_deleted(self, many: World) -> None:
         many.clock.advance(2 * ENTRIES_KEPT_MS)
@@ -296,7 +338,7 @@ class TestForeignChanges:
             (remove("a"), "rows"),
             (add("b", dataChange=False, deletionVector={"storageType": "u"}), "rows"),
             ({"metaData": {"id": "x", "schemaString": "{}"}}, "columns or properties"),
-            ({"protocol": {"minReaderVersion": 3, "minWriterVersion": 7}}, "protocol"),
+            (RAISED, "protocol"),
             ({"txn": {"appId": "sparklog/x/0", "version": 9}}, "marks"),
         ],
     )

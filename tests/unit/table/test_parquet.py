@@ -96,7 +96,7 @@ class TestFiles:
         files = MemoryFiles()
         files.write_new("x.parquet", b"nothing")
 
-        with pytest.raises(CorruptMetadataError, match="x.parquet: no Parquet file"):
+        with pytest.raises(CorruptMetadataError, match="x.parquet: no sound Parquet file"):
             opened(files, "x.parquet")
 
     def test_of_spark_have_any_time(self) -> None:
@@ -137,6 +137,11 @@ class TestStatistics:
 
         assert time_ms(text) == int(when.timestamp() * 1000)
 
+    @pytest.mark.parametrize("year", ["+160413", "-0001"])
+    def test_times_of_other_years_are_not_known(self, year: str) -> None:
+        """Spark's OPTIMIZE writes them."""
+        assert time_ms(f"{year}-09-10T08:53:20.000Z") is None
+
     def test_of_the_first_years_have_four_digits(self) -> None:
         (one,) = written(MemoryFiles(), batch(0, [0], [-62_135_596_800_000]))
 
@@ -155,5 +160,7 @@ class TestRanges:
         table = pa.Table.from_batches([batch(3, [9, 4]), batch(0, [1]), batch(3, [5])])
         pq.write_table(table, sink)
 
-        found = ranges_of(pq.ParquetFile(pa.BufferReader(sink.getvalue())))
+        files = MemoryFiles()
+        files.write_new("x.parquet", sink.getvalue().to_pybytes())
+        found = ranges_of(opened(files, "x.parquet"))
         assert found == {3: (4, 9), 0: (1, 1)}

@@ -11,13 +11,14 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock
 from sparklog.errors import (
     CommitConflictError,
+    CorruptMetadataError,
     InvalidTxnStateError,
     LateWriterError,
     ProducerFencedError,
     SparklogError,
     StorageError,
 )
-from sparklog.group_commit.append_slots import Append, Slot
+from sparklog.group_commit.append_slots import Append, Appended, Slot
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.group_commit.appends import AppendCommit, AppendLimits
 from sparklog.log_writer import SharedSegment
@@ -27,7 +28,7 @@ from sparklog.transactions import end_group, ending
 from sparklog.transactions.end_group import EndGroup
 from sparklog.transactions.steps import EndOfStep
 from tests.client_batches import client_batch
-from tests.transactions import Client, Instance, new_log_dir
+from tests.transactions import Client, Instance, new_log_dir, with_damage
 
 
 @pytest.fixture
@@ -92,6 +93,20 @@ def test_offsets_are_not_older_than_their_topic(instance: Instance) -> None:
     [found] = admin.list_consumer_group_offsets("g").values()
     assert found is not None
     assert found.offset == 5
+
+
+@pytest.mark.parametrize("topic", ["t", "u"])
+def test_a_topic_that_cannot_be_read_costs_no_other(instance: Instance, topic: str) -> None:
+    [a], [b] = opened(instance, "a", topic="t"), opened(instance, "b", topic="u")
+    fresh = with_damage(instance, topic)
+    ends, slots = [end(a), end(b)], [slot(fresh, "x", "t"), slot(fresh, "y", "u")]
+    write(fresh, slots, *ends)
+
+    good = topic == "t"
+    outcomes = [one.outcome for one in slots]
+    assert isinstance(outcomes[good], Appended)
+    assert isinstance(outcomes[not good], CorruptMetadataError)
+    assert (told(ends[good]), told(ends[not good])) == (1, CorruptMetadataError)
 
 
 class TestGroup:

@@ -8,15 +8,21 @@ import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock
-from sparklog.errors import CommitConflictError, ProducerFencedError, TopicExistsError
+from sparklog.errors import (
+    CommitConflictError,
+    CorruptMetadataError,
+    ProducerFencedError,
+    TopicExistsError,
+)
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.metadata.edit import OpenTransaction, TopicEdit
 from sparklog.metadata.history import history
 from sparklog.metadata.transaction_plans import edit_of_ids
 from sparklog.metadata.transactions import TransactionPartition
 from sparklog.model import READ_UNCOMMITTED
+from sparklog.transactions.undelete import undelete
 from tests.client_batches import NOW_MS
-from tests.transactions import Client, Instance, new_log_dir
+from tests.transactions import Client, Instance, new_log_dir, with_damage
 
 
 @pytest.fixture
@@ -208,6 +214,17 @@ def test_markers_are_written_again_if_the_topic_has_changed(
 
     assert instance.values() == {0: [], 1: []}
     assert instance.log(partition=1).transactions == ()
+
+
+def test_a_topic_of_its_transactions_cannot_be_read(
+    instance: Instance, admin: AdminClient, client: Client
+) -> None:
+    admin.delete_topics(["t"])
+    fresh = with_damage(instance, "u")
+
+    with pytest.raises(CorruptMetadataError, match="damaged"):
+        undelete(fresh.catalog, "t")
+    assert client.instance.state(client.name).is_open
 
 
 def test_a_name_that_is_taken_meanwhile(

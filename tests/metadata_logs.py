@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from sparklog.clock import Clock, ManualClock
+from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata import housekeeping
 from sparklog.metadata.edit import Edit, PartitionState, Receipt, ReceiptKey, TopicEdit
 from sparklog.metadata.image import Image, at_log_end
-from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog
+from sparklog.metadata.log import MetadataLog
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files, NewFile
 from sparklog.storage.local import LocalFiles

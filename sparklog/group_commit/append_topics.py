@@ -17,7 +17,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sparklog.config import TopicConfig
-from sparklog.errors import CommitConflictError, SparklogError, UnknownTopicError
+from sparklog.errors import CommitConflictError, SparklogError
 from sparklog.group_commit.admission import Admission
 from sparklog.group_commit.append_partition import PartitionAppends
 from sparklog.group_commit.append_slots import Checked
@@ -31,10 +31,13 @@ from sparklog.log_writer import (
 from sparklog.metadata.check import check_topic
 from sparklog.metadata.edit import TopicEdit, with_fields
 from sparklog.metadata.image import Image, PartitionLog, TopicImage, at_log_end
+from sparklog.metadata.topic_plans import live_topic
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TimestampType
 
 if TYPE_CHECKING:
     from sparklog.log_writer import TopicWriter
+
+__all__ = ["Target", "TopicAppends", "live_topic"]
 
 
 class Target(NamedTuple):
@@ -157,11 +160,3 @@ def _leader_epoch(batches: Sequence[Checked], log: PartitionLog) -> int:
         if slot.append.leader_epoch is not None:
             return slot.append.leader_epoch
     return log.leader_epoch
-
-
-def live_topic(image: Image, topic_id: str) -> TopicImage:
-    """Return a topic of an image. Raises UnknownTopicError if it is deleted or unknown."""
-    topic = image.topic(topic_id)
-    if topic is None or topic.closed_ms is not None:
-        raise UnknownTopicError(f"unknown topic id {topic_id!r}", topic_id=topic_id)
-    return topic

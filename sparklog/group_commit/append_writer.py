@@ -26,14 +26,15 @@ from sparklog.group_commit.append_slots import (
     Checked,
     Slot,
 )
-from sparklog.group_commit.append_topics import Target, TopicAppends, live_topic
+from sparklog.group_commit.append_topics import Target, TopicAppends
 from sparklog.group_commit.companions import Companions, Place, Places
 from sparklog.log_writer import PRODUCE, SharedSegment, SharedSegments, WriteOptions
 from sparklog.metadata.batch import CheckedEdit
-from sparklog.metadata.catalog import Catalog, check_partition, told_of
+from sparklog.metadata.catalog import Catalog, check_partition, parameters_of
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import Committed, Plan
+from sparklog.metadata.topic_plans import live_topic
 from sparklog.record.checksum import crc32c
 
 PLANS_MAX: Final = 3
@@ -222,10 +223,9 @@ class AppendWriter:
             if not edits:
                 return Done()
             names = [one.name for one in topics if one.topic_id in edits]
-            told = {"topics": ", ".join(names), **told_of(edits.values())}
             edit = Edit(
                 operation=PRODUCE,
-                parameters=told,
+                parameters=parameters_of(names, edits.values()),
                 topics=edits,
                 transactional_ids=admission.changed,
             )

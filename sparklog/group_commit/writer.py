@@ -47,7 +47,7 @@ from sparklog.log_writer import (
     plan_write_on,
 )
 from sparklog.metadata.batch import CheckedEdit
-from sparklog.metadata.catalog import Catalog, told_of
+from sparklog.metadata.catalog import Catalog, parameters_of
 from sparklog.metadata.check import check_topic
 from sparklog.metadata.edit import Done, Edit, Receipt, ReceiptKey, TopicEdit, with_fields
 from sparklog.metadata.image import Image, TopicImage, added_ranges, at_log_end
@@ -288,8 +288,8 @@ class GroupWriter:
             if not edits:
                 return Done()
             topics = [batch.share.topic for batch in batches if batch.topic_id in edits]
-            told = {"topics": ", ".join(topics), **told_of(edits.values())}
-            return CheckedEdit(Edit(operation=PRODUCE, parameters=told, topics=edits))
+            parameters = parameters_of(topics, edits.values())
+            return CheckedEdit(Edit(operation=PRODUCE, parameters=parameters, topics=edits))
 
         self._catalog.log.commit(plan, [batch.topic_id for batch in batches])
 

@@ -51,11 +51,13 @@ PARTITIONS_MAX: Final = 100_000
 """The most partitions of a topic: each of them costs all that list or open the topic. An import
 counts the partitions by the largest number in a name of a directory, which may be wrong."""
 UUID7_MS_MAX: Final = 2**48 - 1
+UUID7_PATTERN: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _TOPIC_DIR = re.compile(r"[a-zA-Z0-9._-]{1,200}-([a-zA-Z0-9_][a-zA-Z0-9_-]{21})")
-_UUID7 = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
-_SEGMENT = re.compile(rf"([0-9]{{20}})(?:\.({_UUID7}))?(\.log|\.index|\.timeindex|\.keyindex)")
+_SEGMENT = re.compile(
+    rf"([0-9]{{20}})(?:\.({UUID7_PATTERN}))?(\.log|\.index|\.timeindex|\.keyindex)"
+)
 
 
 class SegmentName(NamedTuple):

@@ -1,7 +1,7 @@
 """Topics by name: readers, writers and administrators reach the metadata through `Catalog`."""
 
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final
@@ -210,13 +210,12 @@ class Catalog:
                 if write.key is not None:
                     edit = edit.with_receipt(write.key, Receipt(ranges, count, write.version))
                 topics[write.topic.topic_id] = edit
-            named = [write.topic.name for write in writes if write.topic.topic_id in topics]
-            told = {"topics": ", ".join(named), **told_of(topics.values()), **(parameters or {})}
             if not topics:
                 return Done()
+            names = [write.topic.name for write in writes if write.topic.topic_id in topics]
             return Edit(
                 operation=operation,
-                parameters=told,
+                parameters={**parameters_of(names, topics.values()), **(parameters or {})},
                 topics=topics,
                 next_producer_id=next_producer_id,
             )
@@ -232,18 +231,21 @@ class Catalog:
         return receipt is not None and receipt.version is not None and receipt.version >= version
 
 
-def told_of(edits: Collection[TopicEdit]) -> dict[str, str]:
-    """Return counts of topic edits for people: segments, records, bytes, removed segments."""
+def parameters_of(names: Iterable[str], edits: Collection[TopicEdit]) -> dict[str, str]:
+    """Return the parameters of a commit, for people: the topics' names, and counts of their edits.
+
+    The counts are of segments, records, bytes, and removed segments.
+    """
     segments = [entry for edit in edits for entry in edit.segments]
     removed = sum(len(edit.remove) for edit in edits)
-    told: dict[str, int] = {}
+    counts: dict[str, int] = {}
     if segments:
-        told["segments"] = len(segments)
-        told["records"] = sum(entry.record_count or 0 for entry in segments)
-        told["bytes"] = sum(entry.log_bytes for entry in segments)
+        counts["segments"] = len(segments)
+        counts["records"] = sum(entry.record_count or 0 for entry in segments)
+        counts["bytes"] = sum(entry.log_bytes for entry in segments)
     if removed:
-        told["removed"] = removed
-    return {name: str(value) for name, value in told.items()}
+        counts["removed"] = removed
+    return {"topics": ", ".join(names), **{name: str(count) for name, count in counts.items()}}
 
 
 def topic_of(image: Image, topic: TopicDescription) -> TopicImage:

@@ -18,16 +18,28 @@ name; not even a fold that lost or was killed. A reader opens its image anew whe
 half of KEEP, so it needs no deleted file.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.edit import FoldEdit
-from sparklog.metadata.history_runs import CUTS, HISTORY
-from sparklog.metadata.log import CLUSTER_METADATA, EDITS, ENTRIES, HINT, MetadataLog, fold_of
+from sparklog.metadata.follow import fold_of
+from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.marks import Mark, marks, newest_mark, write_mark
-from sparklog.metadata.runs import RUNS
+from sparklog.metadata.names import (
+    CHECKPOINT_NAME,
+    CUTS,
+    EDITS,
+    EDITS_NAME,
+    ENTRIES,
+    ENTRY_NAME,
+    HINT,
+    HISTORY,
+    RUN_NAME,
+    RUNS,
+    last_part,
+)
 from sparklog.storage.files import Files, FileStat
 
 CLEAN_MAX: Final = 8_192
@@ -35,11 +47,6 @@ CLEAN_MAX: Final = 8_192
 STEP: Final = 64
 """How many local files are deleted at once: a commit waits for the file system's journal."""
 PAUSE_MS: Final = 5
-UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
-ENTRY: Final = re.compile(r"([0-9]{20})\.json")
-CHECKPOINT: Final = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
-EDITS_FILE: Final = re.compile(rf"([0-9]{{20}})-({UUID})\.json")
-RUN: Final = re.compile(rf"([0-9]{{20}})-([0-9]{{20}})-({UUID})\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +70,11 @@ def clean(log: MetadataLog, *, at_most: int = CLEAN_MAX) -> Cleaned | None:
     version, fold = found
     mark = Mark(fold.cover + 1, version)
     files.sync_directory(ENTRIES)
-    if newest_mark(files, CLUSTER_METADATA) < mark:
-        write_mark(files, CLUSTER_METADATA, mark)
+    if newest_mark(files) < mark:
+        write_mark(files, mark)
     doomed = [*_entries(listed, mark), *_others(files, listed, mark, fold)][:at_most]
     _delete(log, doomed)
-    smaller = [path for one, path in marks(files, CLUSTER_METADATA)[:-1] if one < mark]
+    smaller = [path for one, path in marks(files)[:-1] if one < mark]
     files.delete_many(smaller)
     return Cleaned(mark, len(doomed))
 
@@ -91,11 +98,8 @@ def _aged_fold(log: MetadataLog, listed: Sequence[FileStat]) -> tuple[int, FoldE
     if hint is None:
         return None
     before_ms = hint.modified_ms - log.keep_ms
-    published = (
-        int(match[1])
-        for stat in listed
-        if stat.modified_ms <= before_ms and (match := CHECKPOINT.fullmatch(_name(stat)))
-    )
+    old = (last_part(stat.path) for stat in listed if stat.modified_ms <= before_ms)
+    published = (int(match[1]) for name in old if (match := CHECKPOINT_NAME.fullmatch(name)))
     version = max(published, default=-1)
     entry = log.read_entry(version) if version >= 0 else None
     fold = None if entry is None else fold_of(entry)
@@ -104,27 +108,23 @@ def _aged_fold(log: MetadataLog, listed: Sequence[FileStat]) -> tuple[int, FoldE
 
 def _entries(listed: Sequence[FileStat], mark: Mark) -> Iterator[str]:
     for stat in listed:  # sorted by name, so by version
-        match = ENTRY.fullmatch(_name(stat))
+        match = ENTRY_NAME.fullmatch(last_part(stat.path))
         if match is not None and int(match[1]) < mark.first_kept:
             yield stat.path
 
 
 def _others(files: Files, listed: Sequence[FileStat], mark: Mark, fold: FoldEdit) -> Iterator[str]:
     for stat in listed:
-        match = CHECKPOINT.fullmatch(_name(stat))
+        match = CHECKPOINT_NAME.fullmatch(last_part(stat.path))
         if match is not None and int(match[1]) < mark.fold:
             yield stat.path
     for stat in files.list(f"{CLUSTER_METADATA}/{EDITS}"):
-        match = EDITS_FILE.fullmatch(_name(stat))
+        match = EDITS_NAME.fullmatch(last_part(stat.path))
         if match is not None and int(match[1]) < mark.first_kept:
             yield stat.path
     named = {f"{CLUSTER_METADATA}/{run.path}" for run in (*fold.runs, *fold.history)}
     for directory in (RUNS, HISTORY, CUTS):
         for stat in files.list(f"{CLUSTER_METADATA}/{directory}"):
-            match = RUN.fullmatch(_name(stat))
+            match = RUN_NAME.fullmatch(last_part(stat.path))
             if match is not None and int(match[2]) <= fold.cover and stat.path not in named:
                 yield stat.path
-
-
-def _name(stat: FileStat) -> str:
-    return stat.path.rpartition("/")[2]

@@ -26,9 +26,9 @@ from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.edit import Stamp
 from sparklog.metadata.entry import Entry, ReadEntry, decode, parse, parse_edits
 from sparklog.metadata.marks import newest_mark
+from sparklog.metadata.names import entry_path
 from sparklog.storage.files import Files
 
-ENTRIES: Final = f"{CLUSTER_METADATA}/_delta_log"
 PUT_TIMEOUT_MS: Final = 60_000
 """How long an entry is put again while its slot stays empty."""
 LOCAL_PUT_TRIES: Final = 3
@@ -39,11 +39,6 @@ SEEN_MS: Final = 5_000
 """For this long after an object store has returned or taken an entry, it counts as still there."""
 BACK_OFF_MAX_EXPONENT: Final = 6
 REPLAY: Final = "replay with the same txnAppId and txnVersion"
-
-
-def entry_path(version: int) -> str:
-    """Return the path of an entry in the log dir."""
-    return f"{ENTRIES}/{version:020}.json"
 
 
 class Outcome(Enum):
@@ -201,7 +196,7 @@ class Entries:
                 raise MissingFileError(
                     f"{entry_path(version - 1)} is gone: the metadata log was deleted or replaced"
                 )
-        elif version < newest_mark(self._files, CLUSTER_METADATA).first_kept:
+        elif version < newest_mark(self._files).first_kept:
             self._files.delete(entry_path(version))
             return Outcome.CLEANED
         self._check_log(stamp)

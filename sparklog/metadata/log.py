@@ -47,32 +47,16 @@ from sparklog.metadata.batch import (
     nothing_to_wait_for,
 )
 from sparklog.metadata.edit import FEATURE_LEVEL, Edit, Stamp
-from sparklog.metadata.entries import ENTRIES, REPLAY, Outcome, entry_path
-from sparklog.metadata.entry import (
-    EDITS,
-    EDITS_BYTES_MAX,
-    EditsFile,
-    Entry,
-    encode,
-    encode_edits,
-)
-from sparklog.metadata.follow import HINT, RESTORE, FollowedLog, fold_of
+from sparklog.metadata.entries import REPLAY, Outcome
+from sparklog.metadata.entry import EDITS_BYTES_MAX, EditsFile, Entry, encode, encode_edits
+from sparklog.metadata.follow import RESTORE, FollowedLog
 from sparklog.metadata.image import Image
-from sparklog.metadata.run_file import crc32c
+from sparklog.metadata.names import ENTRIES, edits_name, entry_path
+from sparklog.record.checksum import crc32c
 from sparklog.storage.files import Files
 from sparklog.storage.log_dir import probe_conditional_put
 
-__all__ = [
-    "CLUSTER_METADATA",
-    "EDITS",
-    "ENTRIES",
-    "HINT",
-    "Committed",
-    "MetadataLog",
-    "Plan",
-    "entry_path",
-    "fold_of",
-]
+__all__ = ["Committed", "MetadataLog", "Plan"]
 
 COMMIT_TIMEOUT_MS: Final = 120_000
 """How long a commit tries while other commits keep winning: Kafka's delivery.timeout.ms."""
@@ -363,7 +347,7 @@ class MetadataLog(FollowedLog):
         return encode(entry, planned.data)
 
     def _put_edits(self, stamp: Stamp, data: bytes) -> EditsFile:
-        name = f"{EDITS}/{stamp.version:020}-{uuid7(stamp.timestamp_ms, os.urandom(10))}.json"
+        name = edits_name(stamp.version, uuid7(stamp.timestamp_ms, os.urandom(10)))
         path = f"{CLUSTER_METADATA}/{name}"
         self.files.put_new(path, data)
         self.files.sync([path])
@@ -388,6 +372,6 @@ class MetadataLog(FollowedLog):
             except StorageError as error:
                 raise CommitOutcomeUnknownError(
                     f"{CLUSTER_METADATA}: version {wanted} is committed, but could not be made "
-                    f"durable ({error}): replay with the same txnAppId and txnVersion"
+                    f"durable ({error}): {REPLAY}"
                 ) from error
             self._synced = max(newest, wanted)

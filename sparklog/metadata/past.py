@@ -20,7 +20,7 @@ from sparklog.metadata.history import (
     cut_at,
     version_at,
 )
-from sparklog.metadata.image import Image, PartitionLog, TopicContent, TopicImage
+from sparklog.metadata.image import Image, PartitionLog, TopicContent, TopicImage, by_name
 from sparklog.model import TopicDescription
 
 
@@ -51,9 +51,7 @@ class PastCatalog(Catalog):
 
     def topics(self) -> Mapping[str, TopicDescription]:
         """Return the topics that existed, by name, in name order."""
-        found = (topic.description for topic in self._cut.topics.values())
-        alive = [topic for topic in found if topic.deleted_ms is None]
-        return {topic.name: topic for topic in sorted(alive, key=lambda topic: topic.name)}
+        return by_name(topic.description for topic in self._cut.topics.values())
 
     def image(self, *topics: TopicDescription) -> Image:
         """Return today's image, with these topics as they were then.

@@ -14,7 +14,8 @@ from sparklog.clock import Clock
 from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import random_uuid
 from sparklog.metadata.diagnosis import diagnose
-from sparklog.metadata.log import MetadataLog, entry_path
+from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.names import entry_path
 from sparklog.storage.files import Files
 from sparklog.storage.log_dir import LogDir, open_log_dir, replace_log_dir
 

@@ -22,6 +22,7 @@ from sparklog.errors import (
     ProducerFencedError,
 )
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID
+from sparklog.metadata.cluster_plans import fresh_producer_id
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image
 from sparklog.metadata.topic_plans import live_of_id
@@ -68,15 +69,6 @@ def edit_of_ids(operation: str, *changed: TransactionalId, next_id: int | None =
     return Edit(
         operation=operation, parameters=parameters, transactional_ids=ids, next_producer_id=next_id
     )
-
-
-def fresh_producer_id(image: Image, random_start: int) -> int:
-    """Return the next producer id; the first one of a log dir is `random_start`.
-
-    The edit that uses it must set `next_producer_id` to the id after it.
-    """
-    next_id = image.next_producer_id
-    return next_id if next_id >= FIRST_PRODUCER_ID else random_start
 
 
 def initialized(

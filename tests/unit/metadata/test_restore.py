@@ -7,9 +7,10 @@ import pytest
 
 from sparklog.clock import SystemClock
 from sparklog.errors import CorruptMetadataError, MissingFileError
+from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.fold import fold
-from sparklog.metadata.log import CLUSTER_METADATA, entry_path
+from sparklog.metadata.names import entry_path
 from sparklog.metadata.restore import restore
 from sparklog.storage import open_files
 from tests.command_line import CommandLine

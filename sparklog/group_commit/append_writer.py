@@ -6,11 +6,11 @@
     commit    one entry, after all files are durable; a topic that the commit refuses (a deleted
               one) is left out
 
-The bytes of the group's companions lie behind the batches, and their edit is in the same entry.
+The bytes of the group's companions are behind the batches, and their edit is in the same entry.
 
-If an import, a vacuum, or a retry of the same batches at another instance came between, batches are
-written again: PLANS_MAX times in all at most. Vacuum deletes the files that were not committed;
-slices that were not stay, unnamed, until their file goes.
+Batches are written again if an import, a vacuum, or a retry of the same batches at another instance
+was committed meanwhile; in all they are written at most PLANS_MAX times. Vacuum deletes the files
+that were never committed. A slice that was never committed stays until its file goes.
 """
 
 from collections.abc import Collection, Sequence
@@ -38,9 +38,9 @@ from sparklog.metadata.topic_plans import live_topic
 from sparklog.record.checksum import crc32c
 
 PLANS_MAX: Final = 3
-"""How often a batch is written before it fails."""
+"""How often a batch is written at most; then it fails."""
 ROUNDS_MAX: Final = 20
-"""How often a companion is written before it fails."""
+"""How often a companion is written at most; then it fails."""
 
 
 class AppendWriter:
@@ -49,9 +49,10 @@ class AppendWriter:
     def __init__(
         self, catalog: Catalog, counts: AppendCounts, *, flush: bool = True, grows: bool = False
     ) -> None:
-        """`flush`: whether to sync segments; the entry is always synced.
+        """`flush` says whether segments are synced; the entry always is.
 
-        With `grows` the groups of a second share one segment on a local disk; then call `close`.
+        With `grows` the groups of a second share one segment on a local disk; call `close` at the
+        end then.
         """
         self._catalog = catalog
         self._counts = counts
@@ -91,8 +92,8 @@ class AppendWriter:
     ) -> Image | None:
         """Write slots and commit them in one entry; a slot to be written again gets no outcome.
 
-        `rounds` counts those before. Returns the image after the commit; None if nothing
-        landed.
+        `rounds` is the number of earlier rounds. Returns the image after the commit; None if
+        nothing landed.
         """
         log, clock = self._catalog.log, self._catalog.clock
         ids = dict.fromkeys(slot.append.topic_id for slot in slots)

@@ -1,21 +1,23 @@
 """Cleaning: delete the files that a fold replaced, an hour later (ten minutes on a local disk).
 
-    1  the newest fold that was published KEEP ago, by the store's own time; its cover is the limit
-    2  the directory of the entries is synced: fold and checkpoint are there after a power cut
-    3  the mark is written (`marks`)
-    4  entries up to the limit are deleted
-    5  Delta's checkpoints before that fold; edits files of those entries, or of none
-    6  runs, history runs and cuts that end at the limit or before, and that the fold does not name
-    7  smaller marks
+    1  find the newest fold that was published `keep_ms` ago, by the store's own time. Its cover is
+       the limit
+    2  sync the directory of the entries: fold and checkpoint must survive a power cut
+    3  write the mark (`marks`)
+    4  delete the entries up to the limit
+    5  delete Delta's checkpoints before that fold, and the edits files up to the limit
+    6  delete the runs, history runs and cuts that end at or below the limit and that the fold does
+       not name
+    7  delete smaller marks
 
 A storage may delete in any order: the mark says that an empty slot is not the end of the log.
 
-Any number of processes may clean at once, be killed between any two steps, or go on a day later:
-once a file may be deleted, that stays so. For entries: the limit is at or below a fold's cover, and
-covers only grow. For runs: a later fold names runs of the fold before, or new runs that end at its
-own cover. So no later fold names a file that ends at or below the limit and that this fold does not
-name; not even a fold that lost or was killed. A reader opens its image anew when it is older than
-half of KEEP, so it needs no deleted file.
+Any number of processes may clean at once, be killed between two steps, or go on a day later: a file
+that may be deleted now may always be deleted. For entries: the limit is at or below a fold's cover,
+and covers only grow. For runs: a later fold names runs of the fold before, or new runs that
+end at its own cover. So no later fold names a file of step 6, not even a fold that lost the race or
+was killed. A reader opens its image anew when that is older than half of `keep_ms`, so it needs no
+deleted file.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +45,7 @@ from sparklog.metadata.names import (
 from sparklog.storage.files import Files, FileStat
 
 CLEAN_MAX: Final = 8_192
-"""How many files one call deletes at most; the next call goes on."""
+"""How many files one call deletes at most; the next call deletes the others."""
 STEP: Final = 64
 """How many local files are deleted at once: a commit waits for the file system's journal."""
 PAUSE_MS: Final = 5

@@ -1,10 +1,10 @@
 """Diagnosis of the metadata log: which files are sound, and from where the log can be opened.
 
-entries     decoded, with their edits files, and linked: each has its predecessor's id
-stretch     entries without a hole that follow one another. It can be opened if it begins with
+entries     are decoded, with their edits files; each must have the id of the entry before it
+stretch     entries that follow one another without a hole. It can be opened if it begins with
             entry 0, or if it has a fold and all entries that the fold does not cover
-the log     the newest stretch that can be opened; an entry behind it is lost to every reader, and
-            one before it is covered by a fold
+the log     the newest stretch that can be opened. No reader gets the entries behind it; a fold
+            covers the entries before it
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ from sparklog.storage.files import Files
 from sparklog.storage.local import TEMPORARY
 
 MISSED_MAX: Final = 1_000
-"""How many entries are looked for in a gap of a listing: fewer commits land meanwhile."""
+"""How many entries are looked for in a gap of a listing: no more commits land during a listing."""
 
 
 class Problem(NamedTuple):

@@ -1,9 +1,9 @@
 """The entries of a metadata log as files: read one, put one, and find out whether it landed.
 
-**Slot N decides.** An object store may answer "exists" after the client's own success. An error may
-come after the entry is there. A conflict may be reported with nothing written. So every put that
-did not simply succeed is followed by a read of the slot: it holds the same bytes (landed), another
-entry (lost), or nothing (the same bytes are put again). No answer is given while the slot is empty.
+**Slot N decides.** An object store may answer "exists" after the client's own success, report an
+error though the entry is there, or report a conflict though nothing was written. So after every put
+that did not simply succeed the slot is read. It holds the same bytes (landed), another entry
+(lost), or nothing (the same bytes are put again). No outcome is returned while the slot is empty.
 """
 
 import os
@@ -34,9 +34,9 @@ PUT_TIMEOUT_MS: Final = 60_000
 LOCAL_PUT_TRIES: Final = 3
 """How often a put to a local disk is tried: waiting does not help a disk that fails."""
 REFUSED_PUT_MS: Final = 5_000
-"""How long puts are tried that the storage refuses for want of a permission, and nothing else."""
+"""How long a put is tried if the storage answers every try with "no permission"."""
 SEEN_MS: Final = 5_000
-"""For this long after an object store has returned or taken an entry, it counts as still there."""
+"""How long an entry counts as still there after an object store has returned or taken it."""
 BACK_OFF_MAX_EXPONENT: Final = 6
 REPLAY: Final = "replay with the same txnAppId and txnVersion"
 

@@ -37,8 +37,8 @@ from sparklog.metadata.run_rows import alive, in_order, merged
 from sparklog.metadata.touched import TouchedKeys
 
 FOLD_EVERY: Final = 256
-"""Where no housekeeper folds, the committer of a version that is a multiple of this number does. A
-housekeeper folds when so many entries lie behind."""
+"""Without a housekeeper, the committer of a version that is a multiple of this number folds. A
+housekeeper folds when there are this many entries behind the last fold."""
 FOLD_AT_THE_LATEST: Final = 1024
 """A limit: with this many entries behind the last fold, every committer folds."""
 

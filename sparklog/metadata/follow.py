@@ -31,7 +31,7 @@ OPEN_TRIES: Final = 8
 """How often a process that opens the log begins again because a cleaner was faster."""
 KEEP_LOCAL_MS: Final = 10 * 60_000
 KEEP_REMOTE_MS: Final = 60 * 60_000
-"""How long an entry stays, at least, after a fold has covered it; measured by the store's time."""
+"""The least time that an entry stays after a fold has covered it, by the store's own clock."""
 
 
 def fold_of(entry: Entry) -> FoldEdit | None:
@@ -130,9 +130,9 @@ class FollowedLog:
         return image if is_newest and not self._turn.is_replaced() else None
 
     def is_behind(self, topics: Collection[str]) -> bool:
-        """Whether `image(topics)` has files to read, as far as the cheapest call tells.
+        """Whether `image(topics)` will probably read files.
 
-        On an object store only the topics count, because every other question is a request.
+        On an object store only the topics count: to look for a new entry would take a request.
         """
         image = self._image
         if image is None or self._is_late() or _closed(image, topics):

@@ -27,20 +27,6 @@ from sparklog.metadata.log import MetadataLog
 from sparklog.model import TopicDescription
 from sparklog.record.arrays import numbers_of
 
-__all__ = [
-    "Cut",
-    "HistoryRecord",
-    "PartitionCut",
-    "TopicCut",
-    "check_readable",
-    "cut_at",
-    "history",
-    "oldest_cut",
-    "oldest_version",
-    "record_at",
-    "version_at",
-]
-
 
 class PartitionCut(NamedTuple):
     """A partition's numbers as of one version."""

@@ -136,7 +136,7 @@ def _of_row(row: Mapping[str, Any]) -> HistoryRecord:
 
 
 def required_entry(log: MetadataLog, version: int) -> Entry:
-    """Return an entry that must be there. Raises CorruptMetadataError."""
+    """Return an entry. Raises CorruptMetadataError if it is missing."""
     entry = log.read_entry(version)
     if entry is None:
         raise CorruptMetadataError(f"{entry_path(version)} is missing")
@@ -144,7 +144,7 @@ def required_entry(log: MetadataLog, version: int) -> Entry:
 
 
 def unfolded_entry(log: MetadataLog, fold: FoldEdit, version: int) -> Entry:
-    """Return an entry behind a fold's cover as the history keeps it.
+    """Return an entry that a fold does not cover, as the history will keep it.
 
     An entry of another writer gets the id and the time of the entry before it, as in the image, so
     that times never go down. Raises CorruptMetadataError if an entry is missing.

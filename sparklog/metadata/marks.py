@@ -3,9 +3,9 @@
     __cluster_metadata/_marks/<first kept version>-<fold>       both with 20 digits
 
 The name is the whole content: entry `fold` is a fold that covers every entry before `first kept`.
-If there are several marks, the largest counts, so a cleaner that wakes up a day later and writes
-its own mark changes nothing. A cleaner writes the mark before it deletes the first entry. So a
-reader that finds an empty slot reads the mark next: if the slot is below the mark, it held an entry
+If there are several marks, the largest counts. So a cleaner that wakes up a day later, and writes
+its old mark, changes nothing. A cleaner writes the mark before it deletes the first entry. So a
+reader that finds an empty slot reads the marks next: a slot below the largest mark held an entry
 that was cleaned.
 """
 
@@ -49,7 +49,7 @@ def newest_mark(files: Files) -> Mark:
 
 
 def write_mark(files: Files, mark: Mark) -> None:
-    """Write a mark, durably; the cleaner deletes smaller ones later."""
+    """Write a mark, durably; smaller marks stay."""
     path = f"{_DIRECTORY}/{mark.first_kept:020}-{mark.fold:020}"
     files.put_new(path, b"\n")
     with suppress(MissingFileError):  # a cleaner with a larger mark has deleted it

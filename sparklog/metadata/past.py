@@ -1,8 +1,9 @@
 """Topics as of one commit (versionAsOf and timestampAsOf, Delta's names).
 
-A version of the metadata log is a consistent cut over all topics: it has the offsets where each
-partition began and ended. Its records are read from today's segments. So a version can be read
-until the log start offset or the cleaner offset has passed it; after that readers get an error.
+A version of the metadata log is a consistent cut over all topics: the history has the offsets where
+each partition began and ended then. The records come from today's segments. So a partition can be
+read as of a version until its log start offset or its cleaner offset rises; then readers get an
+error.
 """
 
 from collections.abc import Collection, Mapping

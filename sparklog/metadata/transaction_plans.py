@@ -4,7 +4,7 @@
     with_partitions  AddPartitionsToTxn        begins a transaction if none is open
     with_group       AddOffsetsToTxn           the same
     with_offsets     TxnOffsetCommit           offsets that are committed if the transaction is
-    without_offsets  OffsetDelete, DeleteGroups: what open transactions hold for a group
+    without_offsets  OffsetDelete, DeleteGroups: takes a group's offsets out of open transactions
     to_end           EndTxn                    the end of the transaction, or a repeated end
 
 Rules and codes are those of Kafka 4.1.1's TransactionCoordinator and TransactionMetadata (KIP-98,

@@ -171,7 +171,7 @@ class SharedSegments:
     def next(self, image: Image, *, anew: bool = False) -> SharedSegment:
         """Return the segment for the next commit; `image` is the newest one known.
 
-        With `anew` it is always a new one; for slices that are written once more.
+        With `anew` it is always a new one, for slices that are written again.
         """
         if not self._grow:
             return SharedSegment(self._files, self._clock)

@@ -1,7 +1,7 @@
 """Files: one interface for local disks, object stores and memory.
 
 A path is relative to the log dir; its parts are separated by "/" (`paths.check_path` refuses every
-other form). A file is written once, front to back; what is written never changes, and nothing is
+other form). A file is written once, front to back; its bytes never change, and no file is
 renamed. So three steps are enough to write safely:
 
     create … write … close      the whole file; nothing refers to it yet
@@ -85,7 +85,7 @@ class NewFile(ABC):
         """
 
     def expose(self) -> None:
-        """Let others read what has been written so far; the file stays open, and may grow.
+        """Let others read the bytes written so far; the file stays open, and may grow.
 
         From now on `abort` leaves the file where it is. Raises UsageError if the file is closed or
         aborted, or if the storage has no files that grow (all but a local disk).
@@ -207,9 +207,9 @@ class Files(Protocol):
         `ready` is called before the file gets its name, on a local disk after its bytes are synced.
         It waits for other files that these bytes name. If it raises, nothing is put.
 
-        Returns True if the file was put, False if there is a file of this name; read that file to
-        learn whose it is: an object store's client repeats a request that got no answer, and may
-        find the file of its own first try. Of several writers that put one name at the same moment,
+        Returns True if the file was put, False if there is a file of this name. It may be the
+        caller's own, so read it: an object store's client repeats a request that got no answer, and
+        may find the file of its first try. Of several writers that put one name at the same moment,
         one gets True. If the call raises StorageError, the file may be there or not.
 
         The name never leads to a part of a file. With `durable` it never leads to bytes that a

@@ -1,7 +1,7 @@
 """Files of a local file system, or of a mounted one that behaves like it.
 
-`sync` decides what survives a power cut: a file's bytes by an fsync of the file, its name by an
-fsync of its directory, that directory's name by an fsync of the directory above, up to the log dir.
+`sync` makes files survive a power cut: a file's bytes by an fsync of the file, its name by an fsync
+of its directory, that directory's name by an fsync of the directory above, up to the log dir.
 The name of a directory is synced once, and again after any directory was made or any tree deleted.
 The directories above the log dir are synced when the log dir is made.
 """

@@ -124,7 +124,7 @@ class LocalNewFile(NewFile):
             self._rest()
 
     def _opened(self) -> int:
-        """Return the descriptor; a parked file gets a new one. Until `_rest` nobody parks it."""
+        """Return the descriptor; a parked file gets a new one. It is not parked until `_rest`."""
         self._wake()
         if self._descriptor is None:
             self._descriptor = self._opened_again()
@@ -164,7 +164,7 @@ class LocalNewFile(NewFile):
                 os.close(descriptor)
 
     def _wake(self) -> None:
-        """Take the file out of `_IDLE`, so that nobody parks it."""
+        """Take the file out of `_IDLE`, so that it is not parked."""
         with _IDLE_LOCK:
             _IDLE.pop(self, None)
 

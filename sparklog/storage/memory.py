@@ -75,7 +75,7 @@ class MemoryFiles:
         self._faults.setdefault(kind, []).extend([*[None] * after, fault])
 
     def lose_unsynced(self) -> None:
-        """Cut the power: keep what was synced, and forget the files that are being written."""
+        """Cut the power: keep the synced files, and forget those that are being written."""
         self._stored = dict(self._durable)
         self._being_written.clear()
         self._without_durable_name.clear()

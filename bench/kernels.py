@@ -20,11 +20,12 @@ from bench.settings import Settings
 from sparklog.model import Codec
 from sparklog.produce.partitioner import resolve_partitioner
 from sparklog.record import encode as encoding
+from sparklog.record.checksum import verify_checksums
 from sparklog.record.decode import decode
 from sparklog.record.encode import BatchSettings, EncodedStream, RecordColumns, encode
 from sparklog.record.kernels.murmur2 import murmur2_rows
 from sparklog.record.rows import HEADERS_TYPE, binary_column
-from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.record.scan import scan_batches
 
 GROUP = "kernels: one core, 100-byte values"
 ROWS = 100_000

@@ -10,8 +10,9 @@ from typing import Any, Self
 import google_crc32c
 
 from sparklog.errors import CorruptRecordError
+from sparklog.record.checksum import verify_checksums
 from sparklog.record.decode import decode
-from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.record.scan import scan_batches
 from tests.naive import encode as naive
 from tests.naive.decode import MalformedError, read_log
 from tests.naive.records import Record, rows

@@ -10,12 +10,12 @@ import pytest
 from sparklog.admin import AdminClient, AlterConfigOp
 from sparklog.errors import CorruptMetadataError
 from sparklog.fleet import LocalFleet
+from sparklog.log.names import CLUSTER_METADATA
 from sparklog.maintenance.job import Job, JobContext, Outcome
 from sparklog.maintenance.runner import JobRun, StepReport
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import Edit, TopicEdit
 from sparklog.metadata.image import TopicImage
-from sparklog.metadata.log import CLUSTER_METADATA
 from sparklog.model import TopicDescription
 from sparklog.storage import open_files
 from tests import logs

@@ -23,7 +23,8 @@ from sparklog.metadata.edit import (
     TopicEdit,
 )
 from sparklog.metadata.image import Image, TopicImage, at_log_end, shared_slices
-from sparklog.metadata.log import ENTRIES, MetadataLog
+from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.names import ENTRIES
 from sparklog.metadata.producers import ProducerBatch, ProducerState
 from sparklog.metadata.transactions import (
     PendingOffset,

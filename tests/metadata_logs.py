@@ -8,6 +8,7 @@ from typing import Any
 
 from sparklog.clock import Clock, ManualClock
 from sparklog.errors import CorruptMetadataError
+from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata import housekeeping
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import (
@@ -19,7 +20,7 @@ from sparklog.metadata.edit import (
     TopicEdit,
 )
 from sparklog.metadata.image import Image, TopicImage, at_log_end
-from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog
+from sparklog.metadata.log import MetadataLog
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files, NewFile
 from sparklog.storage.local import LocalFiles

@@ -38,10 +38,11 @@ from sparklog.metadata.image import Slice
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.record.arrays import numbers_of
 from sparklog.record.batches import byte_view
+from sparklog.record.checksum import verify_checksums
 from sparklog.record.decode import decode
 from sparklog.record.kernels.key_hash import hash_rows
 from sparklog.record.retain import Retained, Rules, retain
-from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.record.scan import scan_batches
 from sparklog.record.up_convert import up_convert
 from sparklog.storage.files import Files
 

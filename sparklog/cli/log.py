@@ -10,7 +10,7 @@ from sparklog.cli.arguments import CommonArguments, add_command
 from sparklog.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from sparklog.metadata.history import HistoryRecord
+    from sparklog.metadata.history_runs import HistoryRecord
 
 
 @dataclass(frozen=True, kw_only=True)

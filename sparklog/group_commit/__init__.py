@@ -14,55 +14,9 @@
     append_slots      a batch that waits, and its outcome
     admission         whether a transactional batch may be appended
     failed_firsts     batches that the storage failed, before those of the same producer
+    companions        requests of another kind that share a group's segment and entry
 
 A request is acknowledged when the commit is durable, with the offsets of its records. The services
-build on this package; it knows no protocol. A module is loaded when it is first used: a service
+build on this package; it knows no protocol. Its names are imported from their modules: a service
 that takes encoded batches does not load the encoder.
 """
-
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
-
-if TYPE_CHECKING:
-    from sparklog.group_commit.append_slots import Append, AppendCounts, Appended
-    from sparklog.group_commit.appends import AppendCommit, AppendLimits
-    from sparklog.group_commit.queue import GroupCommit, GroupLimits
-    from sparklog.group_commit.rows import Request, Rows
-    from sparklog.group_commit.share import Counts, Written
-    from sparklog.group_commit.writer import GroupWriter
-
-_MODULES: Final = {
-    "Append": "append_slots",
-    "AppendCommit": "appends",
-    "AppendCounts": "append_slots",
-    "AppendLimits": "appends",
-    "Appended": "append_slots",
-    "Counts": "share",
-    "GroupCommit": "queue",
-    "GroupLimits": "queue",
-    "GroupWriter": "writer",
-    "Request": "rows",
-    "Rows": "rows",
-    "Written": "share",
-}
-
-__all__ = [
-    "Append",
-    "AppendCommit",
-    "AppendCounts",
-    "AppendLimits",
-    "Appended",
-    "Counts",
-    "GroupCommit",
-    "GroupLimits",
-    "GroupWriter",
-    "Request",
-    "Rows",
-    "Written",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

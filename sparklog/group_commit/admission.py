@@ -1,8 +1,8 @@
 """Admission: a transactional batch is appended only while its partition is in an open transaction.
 
-The plan of the append makes the check, on the image that the commit continues. So a late batch
-cannot join the producer's next transaction. Nor can it follow the end marker of its own
-transaction, where no marker would ever end it (KIP-890).
+The plan of the append checks this, on the image that the commit follows. So a late batch cannot get
+into the producer's next transaction. Nor can it come after the end marker of its own transaction,
+where no other marker would end it (KIP-890).
 """
 
 from typing import TYPE_CHECKING, Final
@@ -26,7 +26,7 @@ ABORTABLE_FROM: Final = 11
 
 
 class Admission:
-    """The transactions as one plan sees them; `changed` holds those that the plan changes."""
+    """The transactions in one plan; `changed` has the transactional ids that the plan changes."""
 
     def __init__(self, ids: TransactionalIds, failed: FailedFirsts | None = None) -> None:
         """`failed` are the batches that this process could not append."""
@@ -45,25 +45,25 @@ class Admission:
         """
         known, version = self._of(batch.producer_id), slot.produce_version
         if known is None:
-            told = _told(batch, place)
             raise InvalidTxnStateError(
-                f"{told}: no transactional id has this producer",
+                f"{_described(batch, place)}: no transactional id has this producer",
                 code=ErrorCode.INVALID_PRODUCER_ID_MAPPING,
             )
         if known.transactional_id != slot.transactional_id:
-            # The owner's name is not told: the client may have no right to know it.
+            # The message does not name the owner: the client may have no right to know it.
             raise InvalidTxnStateError(
-                f"{_told(batch, place)}: it is not the producer of transactional id "
+                f"{_described(batch, place)}: it is not the producer of transactional id "
                 f"{slot.transactional_id!r}",
                 code=ErrorCode.INVALID_PRODUCER_ID_MAPPING,
             )
         if batch.producer_epoch != known.epoch:
-            told = _told(batch, place)
-            raise InvalidProducerEpochError(f"{told}: it has epoch {known.epoch} now")
+            raise InvalidProducerEpochError(
+                f"{_described(batch, place)}: it has epoch {known.epoch} now"
+            )
         if version < ADDS_FROM and not _is_in(place, known):
             is_abortable = version >= ABORTABLE_FROM
             raise InvalidTxnStateError(
-                f"{_told(batch, place)}: the partition is in no open transaction of it",
+                f"{_described(batch, place)}: the partition is in no open transaction of it",
                 code=ErrorCode.TRANSACTION_ABORTABLE
                 if is_abortable
                 else ErrorCode.INVALID_TXN_STATE,
@@ -85,7 +85,7 @@ def _is_in(place: TransactionPartition, known: TransactionalId) -> bool:
     return known.is_open and place in known.partitions
 
 
-def _told(batch: "ClientBatch", place: TransactionPartition) -> str:
+def _described(batch: "ClientBatch", place: TransactionPartition) -> str:
     return (
         f"producer {batch.producer_id}, epoch {batch.producer_epoch}, partition "
         f"{place.partition} of topic {place.topic_id}"

@@ -15,7 +15,13 @@ from sparklog.group_commit.admission import Admission
 from sparklog.group_commit.append_slots import Append, Appended, Checked
 from sparklog.metadata.edit import OpenTransaction
 from sparklog.metadata.partition_log import PartitionLog
-from sparklog.metadata.producers import Duplicate, ProducerState, SequencedBatch, sequenced
+from sparklog.metadata.producers import (
+    SEQUENCES,
+    Duplicate,
+    ProducerState,
+    SequencedBatch,
+    sequenced,
+)
 from sparklog.metadata.transactions import TransactionalIds, TransactionPartition
 from sparklog.model import NO_TIMESTAMP, SegmentEntry
 from sparklog.record import layout
@@ -27,19 +33,17 @@ if TYPE_CHECKING:
 
 _HEAD: Final = struct.Struct(">qii")
 """The first bytes of a batch: base offset, length, leader epoch."""
-_SEQUENCES: Final = 2**31
-"""How many sequence numbers there are: after 2^31 - 1 comes 0."""
 
 Verdict = int | Duplicate | SparklogError
 """For a batch: the offset it gets, the place of its first copy, or the error that refuses it."""
 
 
 class Decided(NamedTuple):
-    """The verdicts on batches, in the order of arrival, and the states after them.
+    """The verdicts on batches, in the order of the batches, and the states after them.
 
     `producers` are the states that change. `transactions` are all open transactions of the
-    partition; None if the batches begin none. `ids` are the transactional ids of the image that
-    the verdicts were made on.
+    partition; None if the batches begin none. `ids` are the transactional ids of the image for
+    which the verdicts hold.
     """
 
     verdicts: list[Verdict]
@@ -51,7 +55,7 @@ class Decided(NamedTuple):
 def decided(
     log: PartitionLog, batches: Sequence[Checked], topic_id: str, admission: Admission
 ) -> Decided:
-    """Return the verdicts on batches. `admission` belongs to the whole plan; this changes it."""
+    """Return the verdicts on batches; notes those that are appended in the plan's `admission`."""
     verdicts: list[Verdict] = []
     states: dict[int, ProducerState] = {}
     opened = dict(log.transactions)
@@ -119,7 +123,7 @@ def _has_moved(log: PartitionLog, append: Append, end: int) -> UnexpectedAppendO
 
 def _sequences_of(batch: "ClientBatch", offset: int) -> SequencedBatch:
     count = batch.record_count
-    last_sequence = (batch.base_sequence + count - 1) % _SEQUENCES
+    last_sequence = (batch.base_sequence + count - 1) % SEQUENCES
     last_offset = offset + count - 1
     return SequencedBatch(
         batch.producer_id,
@@ -156,7 +160,7 @@ class PartitionAppends:
         self.rows: Sequence[SegmentEntry] = ()
         """Rows of the batches that the newest plan appends, with their offsets in the file."""
         self.is_stale = False
-        """Whether the newest plan wants batches that were not written: write again."""
+        """Whether the newest plan needs batches that are not written; then write them again."""
         self._is_written: list[bool] = []
         self.written: list[ClientBatch] = []
         """The batches that are written, one after another."""
@@ -192,7 +196,7 @@ class PartitionAppends:
 
     @cached_property
     def pieces(self) -> list[bytes | NDArray[np.uint8]]:
-        """The bytes to write: of each batch its head, with the offset in the file, and its rest."""
+        """The bytes to write: of each batch a head with its offset in the file, then the rest."""
         found: list[bytes | NDArray[np.uint8]] = []
         for batch, offset in zip(self.written, self._offsets, strict=False):
             length = len(batch.data) - layout.LOG_OVERHEAD
@@ -211,17 +215,17 @@ class PartitionAppends:
         return EncodedStream(self.partition, data, scan_batches(data).batches, count, least)
 
     def lie_at(self, path: str, position: int, now_ms: int) -> None:
-        """Note that the batches lie in a shared segment, from this position on."""
+        """Note that the written batches are in a shared segment, from this position on."""
         self._slice = path, position, now_ms
 
     def lie_in(self, segments: Sequence[SegmentEntry]) -> None:
-        """Note that the batches lie in segments of the partition's own."""
+        """Note that the written batches are in segments of the partition's own."""
         self._segments = segments
 
     # --------------------------------------------------------------------------------------- plan
 
     def place(self, log: PartitionLog, admission: Admission) -> None:
-        """Decide on the batches again, on the log that the commit continues."""
+        """Decide on the batches again, on the log that the commit follows."""
         # On the same log, and with the same transactional ids, the verdicts stand.
         is_same = log is self._log
         if self._is_transactional:
@@ -243,7 +247,7 @@ class PartitionAppends:
         self.rows = () if self.is_stale else self._rows(of_written)
 
     def _take(self, is_taken: Sequence[bool], admission: Admission) -> None:
-        """Tell a plan's admission which transactional batches are appended."""
+        """Note the transactional batches that are appended in a plan's admission."""
         place = TransactionPartition(self._topic_id, self.partition)
         for is_in, (_, batch) in zip(is_taken, self.batches, strict=True):
             if is_in and batch.is_transactional:

@@ -48,14 +48,14 @@ class Slot:
     append: Append
     produce_version: int
     transactional_id: str | None = None
-    """The one that the request names."""
+    """The transactional id that the request names."""
     outcome: Outcome | None = None
 
     def refuse(self, error: SparklogError) -> None:
         """Make an error the outcome, unless there is one.
 
-        The slot gets a copy. The error's traceback has the frames that raised it. They hold the
-        slot and its batch, and the cycle would keep both until Python's collector runs.
+        The slot gets a copy without a traceback. The frames of the error's traceback refer to the
+        slot and its batch, and this cycle would keep both until Python's collector runs.
         """
         if self.outcome is None:
             self.outcome = copy(without_frames(error))

@@ -1,8 +1,8 @@
-"""A thread that does one piece of work after another, and lives as long as its owner.
+"""A thread that runs one call after another, and lives as long as its owner.
 
-It takes work from a queue. A ThreadPoolExecutor makes a future with a lock and a condition for each
-piece, and asyncio a second future; at one request a commit this costs a tenth of the event loop's
-time.
+It takes the calls from a queue. A ThreadPoolExecutor would make a future with a lock and a
+condition for each call, and asyncio a second future. With one request in each commit that would
+take a tenth of the event loop's time.
 """
 
 import atexit
@@ -12,7 +12,7 @@ from threading import Thread
 
 
 class AppendThread:
-    """The thread begins with the first work. A piece of work must not raise."""
+    """The thread starts with the first call. A call must not raise."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -20,16 +20,16 @@ class AppendThread:
         self._thread: Thread | None = None
 
     def do(self, work: Callable[[], None]) -> None:
-        """Do a piece of work when all earlier ones are done."""
+        """Call `work` when all earlier calls are done."""
         if self._thread is None:
             self._thread = Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
-            # A process that ends without `close` finishes the work, as with an executor.
+            # A process that ends without `close` waits for the calls, as with an executor.
             atexit.register(self.close)
         self._work.put(work)
 
     def close(self) -> None:
-        """Return when all work is done, and the thread has ended."""
+        """Return when all calls are done, and the thread has ended."""
         if self._thread is not None:
             atexit.unregister(self.close)
             self._work.put(None)

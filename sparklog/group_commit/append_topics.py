@@ -1,15 +1,16 @@
 """The batches that one group appends to a topic: their offsets, their places, and their rows.
 
-    numbered      from the log end offset before the write on. If others commit meanwhile, the
-                  offsets in the file stay, and the row gets a shift. Base offset and leader epoch
-                  lie outside a batch's checksum
-    decided       a producer's batch is appended, is a duplicate, or is refused. This is decided
-                  before the write, so that a refused batch is not written, and again in the commit
-    laid out      partition after partition, in a shared segment. A partition with more bytes than
-                  sparklog.shared.segment.max.bytes gets segments of its own
+    offsets     go on from the log end offset before the write. If others commit meanwhile, the
+                offsets in the file stay, and the row gets a shift. (Base offset and leader epoch
+                are outside a batch's checksum.)
+    verdicts    a producer's batch is appended, is a duplicate, or is refused. This is decided
+                before the write, so that a refused batch is not written, and again in the commit
+    places      a shared segment has partition after partition. A partition with more bytes than
+                sparklog.shared.segment.max.bytes gets segments of its own
 
-If the commit refuses a batch that was written, two rows name the parts of the slice before it and
-behind it. Segments of a partition's own cannot be split, so the partition is written again.
+If the commit refuses a batch in a shared segment, the partition gets two rows: one for the part of
+its slice before the batch, and one for the part behind it. Segments of a partition's own cannot be
+split, so such a partition is written again.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sparklog.config import TopicConfig
-from sparklog.errors import CommitConflictError, SparklogError, UnknownTopicError
+from sparklog.errors import CommitConflictError, SparklogError
 from sparklog.group_commit.admission import Admission
 from sparklog.group_commit.append_partition import PartitionAppends
 from sparklog.group_commit.append_slots import Checked
@@ -31,14 +32,17 @@ from sparklog.log_writer import (
 from sparklog.metadata.check import check_topic
 from sparklog.metadata.edit import TopicEdit, with_fields
 from sparklog.metadata.image import Image, PartitionLog, TopicImage, at_log_end
+from sparklog.metadata.topic_plans import live_topic
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TimestampType
 
 if TYPE_CHECKING:
     from sparklog.log_writer import TopicWriter
 
+__all__ = ["Target", "TopicAppends", "live_topic"]
+
 
 class Target(NamedTuple):
-    """A topic that a group appends to, as the image before the write has it; and how, and when."""
+    """A topic as the image before the write has it; configs, time and options of the write."""
 
     topic: TopicImage
     config: TopicConfig
@@ -52,7 +56,7 @@ class Target(NamedTuple):
 
     @property
     def plan(self) -> WritePlan:
-        """The plan of segments of the partitions' own."""
+        """The write plan, for segments of the partitions' own."""
         return plan_write_on(self.topic, self.now_ms, self.options)
 
 
@@ -140,7 +144,7 @@ class TopicAppends:
             one.settle(now_ms if is_append_time else NO_TIMESTAMP)
 
     def fail(self) -> None:
-        """Give the error of the newest try to the batches that have no outcome."""
+        """Make the error of the newest try the outcome of all batches that have none."""
         found = self.error or CommitConflictError(
             f"topic {self.name!r}: retries of these batches kept landing elsewhere"
         )
@@ -157,11 +161,3 @@ def _leader_epoch(batches: Sequence[Checked], log: PartitionLog) -> int:
         if slot.append.leader_epoch is not None:
             return slot.append.leader_epoch
     return log.leader_epoch
-
-
-def live_topic(image: Image, topic_id: str) -> TopicImage:
-    """Return a topic of an image. Raises UnknownTopicError if it is deleted or unknown."""
-    topic = image.topic(topic_id)
-    if topic is None or topic.closed_ms is not None:
-        raise UnknownTopicError(f"unknown topic id {topic_id!r}", topic_id=topic_id)
-    return topic

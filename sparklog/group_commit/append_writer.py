@@ -6,11 +6,11 @@
     commit    one entry, after all files are durable; a topic that the commit refuses (a deleted
               one) is left out
 
-The bytes of the group's companions lie behind the batches, and their edit is in the same entry.
+The bytes of the group's companions are behind the batches, and their edit is in the same entry.
 
-If an import, a vacuum, or a retry of the same batches at another instance came between, batches are
-written again: PLANS_MAX times in all at most. Vacuum deletes the files that were not committed;
-slices that were not stay, unnamed, until their file goes.
+Batches are written again if an import, a vacuum, or a retry of the same batches at another instance
+was committed meanwhile; in all they are written at most PLANS_MAX times. Vacuum deletes the files
+that were never committed. A slice that was never committed stays until its file goes.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,15 +26,16 @@ from sparklog.group_commit.append_slots import (
     Checked,
     Slot,
 )
-from sparklog.group_commit.append_topics import Target, TopicAppends, live_topic
+from sparklog.group_commit.append_topics import Target, TopicAppends
 from sparklog.group_commit.companions import Companions, Place, Places
 from sparklog.group_commit.failed_firsts import FailedFirsts
 from sparklog.log_writer import PRODUCE, SharedSegment, SharedSegments, WriteOptions
 from sparklog.metadata.batch import CheckedEdit
-from sparklog.metadata.catalog import Catalog, check_partition, told_of
+from sparklog.metadata.catalog import Catalog, check_partition, parameters_of
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import Committed, Plan
+from sparklog.metadata.topic_plans import live_topic
 from sparklog.metadata.transactions import TransactionPartition
 from sparklog.record.checksum import crc32c
 
@@ -42,9 +43,9 @@ if TYPE_CHECKING:
     from sparklog.record.client_batch import ClientBatch
 
 PLANS_MAX: Final = 3
-"""How often a batch is written before it fails."""
+"""How often a batch is written at most; then it fails."""
 ROUNDS_MAX: Final = 20
-"""How often a companion is written before it fails."""
+"""How often a companion is written at most; then it fails."""
 
 
 class AppendWriter:
@@ -53,9 +54,10 @@ class AppendWriter:
     def __init__(
         self, catalog: Catalog, counts: AppendCounts, *, flush: bool = True, grows: bool = False
     ) -> None:
-        """`flush`: whether to sync segments; the entry is always synced.
+        """`flush` says whether segments are synced; the entry always is.
 
-        With `grows` the groups of a second share one segment on a local disk; then call `close`.
+        With `grows` the groups of a second share one segment on a local disk; call `close` at the
+        end then.
         """
         self._catalog = catalog
         self._counts = counts
@@ -98,8 +100,8 @@ class AppendWriter:
     ) -> Image | None:
         """Write slots and commit them in one entry; a slot to be written again gets no outcome.
 
-        `rounds` counts those before. Returns the image after the commit; None if nothing
-        landed.
+        `rounds` is the number of earlier rounds. Returns the image after the commit; None if
+        nothing landed.
         """
         log, clock = self._catalog.log, self._catalog.clock
         ids = dict.fromkeys(slot.append.topic_id for slot in slots)
@@ -246,10 +248,9 @@ class AppendWriter:
             if not edits:
                 return Done()
             names = [one.name for one in topics if one.topic_id in edits]
-            told = {"topics": ", ".join(names), **told_of(edits.values())}
             edit = Edit(
                 operation=PRODUCE,
-                parameters=told,
+                parameters=parameters_of(names, edits.values()),
                 topics=edits,
                 transactional_ids=admission.changed,
             )

@@ -3,13 +3,17 @@
     request ──▶ waiting ──▶ group ──▶ one shared segment, one entry ──▶ answers
                              ▲ the requests that came during the previous commit
 
-One group is committed at a time. A request that comes when there was no commit lately does not
-wait. After a group, the next one waits for as many requests as that group had, and for one more of
-each other client whose request came during the commit. It waits no longer than the last commit
-took, and no longer than linger.ms. So clients that send their next request after an answer form one
-group, instead of two that take turns. If a group waited and still began incomplete, clients do not
-send again: then the next group does not wait for the other clients. A request that a client of the
-group has sent ahead does not count: the client sends no further one before it has more records.
+One group is committed at a time. The first request after an idle time is committed at once. After a
+commit the next group waits for
+
+    as many requests as the last group had
+    one more request of each other client whose request came during the commit
+
+but no longer than the last commit took, and no longer than linger.ms. So clients that send their
+next request after an answer form one group, instead of two groups that take turns. If a group has
+waited in vain, clients do not send again, and the next group does not wait for the other clients. A
+request that a client of the group has sent ahead is not waited for either: that client sends no
+further request before it has more records.
 
 Records of consumer groups, above all offset commits, join a batch that is made only when its group
 begins. If many of them come, a group that has nothing else waits up to GROWING_LINGER_S, so that
@@ -37,14 +41,14 @@ from sparklog.group_commit.companions import Companions
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import Image
 
-__all__ = ["Append", "AppendCommit", "AppendCounts", "AppendLimits", "Appended"]
+__all__ = ["Append", "AppendCommit", "AppendLimits", "Appended"]
 
 MIB: Final = 1024 * 1024
 PRODUCE_VERSION: Final = 13
 REMOTE_LINGER_S: Final = 0.1
 """How long a group waits on an object store; or twice the time of the last commit, if longer."""
 REMOTE_LINGER_MAX_S: Final = 1.0
-"""The longest of these waits: a commit during which the store was out of reach may take minutes."""
+"""The longest of these waits: a commit may take minutes if the store is out of reach."""
 MANY_REQUESTS: Final = 8
 """This many requests in a group show that more are about to come."""
 GROWING_LINGER_S: Final = 0.02
@@ -72,11 +76,11 @@ class _Waiting:
     size_bytes: int
     answer: asyncio.Future[list[Outcome]]
     client: Hashable = None
-    """Whose request it is; None: of a client that has no other."""
+    """The client that has sent it; None for a client that has no other request."""
     make: Callable[[], Append] | None = None
     """Makes the batch when its group is taken; before that `slots` is empty."""
     companion: Any = None
-    """Given instead of slots: the request is a companion (`companions`)."""
+    """The companion (`companions`), for a request without slots."""
     came_s: float = 0.0
     """When a batch that may grow began to wait."""
 
@@ -104,7 +108,7 @@ class AppendCommit:
         """The bytes of all requests that were not answered yet."""
         self._has_room = asyncio.Event()
         self._wanted = 1
-        """The number of requests that makes the next group complete."""
+        """How many requests the next group waits for; with as many it is complete."""
         self._grown = 0
         """How many requests have joined a waiting one (`grew`)."""
         self._lingers: asyncio.TimerHandle | None = None
@@ -112,7 +116,7 @@ class AppendCommit:
         self._has_lingered = False
         """Whether the group that waits has lingered already."""
         self._has_waited_in_vain = False
-        """Whether the last group began incomplete, because it had waited long enough."""
+        """Whether the last group has waited, and still began incomplete."""
         self._is_ending = False
         self._waits_since_s = self._began_s = self._answered_s = 0.0
         """When the last group began to wait, was begun, and was answered."""
@@ -237,7 +241,7 @@ class AppendCommit:
         self._commit(self._taken())
 
     def _linger_no_longer(self) -> None:
-        """Look at the group that lingers again, in the next turn of the loop."""
+        """Let the loop look again, soon, at the group that lingers."""
         if self._lingers is not None:
             self._lingers.cancel()
             self._lingers = None
@@ -257,7 +261,7 @@ class AppendCommit:
         return is_complete or self._is_ending or self._bytes >= self._limits.max_pending_bytes
 
     def _others_than(self, group: Sequence[_Waiting]) -> int:
-        """Return how many clients wait that have no request in the group."""
+        """Return how many clients have a waiting request, but none in the group."""
         if not self._waiting:
             return 0
         others = {one.client for one in self._waiting} - {one.client for one in group}

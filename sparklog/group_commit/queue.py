@@ -2,11 +2,11 @@
 
     request ──▶ waiting ──(linger.ms, or batch.size)──▶ group ──▶ one commit of all its topics
 
-One group is committed at a time; requests that arrive meanwhile form the next one. linger.ms runs
-from the group's first request or from the answers to the group before it, whichever is later. So a
+One group is committed at a time; requests that arrive meanwhile form the next one. linger.ms counts
+from the group's first request, or from the answers to the group before it if those come later. So a
 client that sends its next request after an answer joins the requests that wait already. Otherwise
-two halves of the clients would take turns, with twice the commits. A waiting request is committed
-even if its client goes away.
+two halves of the clients would take turns, with twice as many commits. A waiting request is
+committed even if its client goes away.
 """
 
 import asyncio

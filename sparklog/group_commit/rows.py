@@ -1,4 +1,4 @@
-"""The records of requests to one topic: as columns with one row a record; and their partitions.
+"""The records of requests to one topic, as columns with a row for each record.
 
 partition     the one that a record names, else its key's, else a sticky one. With an
               Idempotency-Key the choice is deterministic: records without a key go to
@@ -88,7 +88,7 @@ def partitions_of(
     partitioner: Partitioner,
     count: int,
 ) -> Int32s:
-    """Return each record's partition. Raises UnknownTopicError for a partition >= `count`.
+    """Return each record's partition (int32). Raises UnknownTopicError for a partition >= `count`.
 
     `columns` returns the records of the requests. It is not called for few records without keys.
     """
@@ -178,7 +178,7 @@ def ranks_of(partitions: Int32s, count: int) -> Int64s:
 def key_spans(
     requests: Sequence[Request], partitions: Int32s, ranks: Int64s
 ) -> dict[str, list[OffsetRange]]:
-    """Return, by Idempotency-Key, the ranks of its records in each of their partitions."""
+    """Return, by Idempotency-Key, a range of ranks for each partition of its records."""
     spans: dict[str, list[OffsetRange]] = {}
     for key, rows in _keyed(requests):
         found, first, counts = np.unique(partitions[rows], return_index=True, return_counts=True)

@@ -15,10 +15,10 @@ TABLE_BYTES: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Written:
-    """The answer to one request: partition and offset of each of its records.
+    """The answer to one request: partition (int32) and offset (int64) of each of its records.
 
-    `now_ms` is the timestamp of records that came without one, with `is_append_time` of all
-    records; -1 in a replay, which does not know it.
+    `now_ms` is the timestamp of records that came without one; with `is_append_time` that of all
+    records. It is -1 in a replay, because the receipt does not have it.
     """
 
     partition: Int32s
@@ -89,7 +89,7 @@ class Planned(NamedTuple):
 
 
 def together(plans: Sequence[Planned]) -> Iterator[list[Planned]]:
-    """Yield lists of shares; the records of each list go into one Arrow table."""
+    """Yield the shares in lists; the records of a list fit into one Arrow table."""
     piece: list[Planned] = []
     size = 0
     for planned in plans:

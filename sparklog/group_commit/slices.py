@@ -1,7 +1,7 @@
-"""Encodes the small records of a group together: one call of the encoder for all topics.
+"""Encode the small records of a group together, with one call of the encoder for all topics.
 
-A call for each topic would take most of a small request's time. A topic is left to a TopicWriter if
-its records are refused, need more than one batch, or are too large for a shared segment.
+A call for each topic would take most of a small request's time. A TopicWriter writes a topic whose
+records are refused here, need more than one batch, or are too large for a shared segment.
 """
 
 from collections.abc import Sequence
@@ -56,9 +56,9 @@ def write_slices(
 ) -> list[list[SegmentEntry]]:
     """Write small records to a shared segment; return the rows of each topic.
 
-    `partitions` are those of each topic's records. The list of a topic that is left to a
-    TopicWriter is empty. Offsets begin at the end offset in the topic's plan, as with a
-    TopicWriter. All plans have the same options and the same time.
+    `partitions` has the partition of each record, topic by topic. A topic that a TopicWriter has to
+    write gets an empty list. Offsets go on from the end offset in the topic's plan. All plans have
+    the same options and the same time.
     """
     written: list[list[SegmentEntry]] = [[] for _ in records]
     alike: dict[_Settings, list[int]] = {}
@@ -103,7 +103,7 @@ def _write(
     shared: SharedSegment,
     now_ms: int,
 ) -> list[list[SegmentEntry]]:
-    """Encode and write records of topics; return each topic's rows, none for one that is left."""
+    """Encode and write the records of topics; return each topic's rows, as `write_slices`."""
     written: list[list[SegmentEntry]] = [[] for _ in records]
     try:
         found = _encoded(records, places, settings.batches)
@@ -138,13 +138,13 @@ def _write(
 
 
 class _Places(NamedTuple):
-    """The partitions of several topics that records go to."""
+    """The partitions, of several topics, to which records go: the places."""
 
     numbers: list[int]
-    """For each place the number of its topic."""
+    """For each place, the number of its topic."""
     partitions: list[int]
     slots: Int32s
-    """For each record its place."""
+    """For each record, the index of its place."""
 
     @classmethod
     def of(cls, partitions: Sequence[Int32s]) -> "_Places":

@@ -2,13 +2,13 @@
 
     round         plans and writes some requests of each topic, and commits them in one entry
     offsets       the records of a partition get their offsets in the order of the group
-    receipts      for each Idempotency-Key: the offsets of its records, and a checksum of them. The
-                  commit looks keys up: if one has landed elsewhere meanwhile, its topic is written
-                  again without that request, in the next round
+    receipts      the offsets and a checksum of the records of each Idempotency-Key. If a key has
+                  landed elsewhere meanwhile, the commit leaves its topic out, and the next round
+                  writes the topic again without that request
 
 A topic that the commit refuses (deleted, fenced) is left out of the entry and does not stop the
-others. If a request is refused, the topic's share of the group is halved until that request is
-alone. Vacuum deletes the files that were not committed.
+others. If the records of a topic are refused, its share of the group is halved until the refused
+request is alone. Vacuum deletes the files that were never committed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ from sparklog.log_writer import (
     plan_write_on,
 )
 from sparklog.metadata.batch import CheckedEdit
-from sparklog.metadata.catalog import Catalog, told_of
+from sparklog.metadata.catalog import Catalog, parameters_of
 from sparklog.metadata.check import check_topic
 from sparklog.metadata.edit import Done, Edit, Receipt, ReceiptKey, TopicEdit, with_fields
 from sparklog.metadata.image import Image, TopicImage, added_ranges, at_log_end
@@ -56,7 +56,7 @@ from sparklog.produce.partitioner import Partitioner, resolve_partitioner
 from sparklog.record.rows import RecordColumns
 
 PLANS_MAX: Final = 3
-"""How often a request is planned at most, if imports or vacuums come between."""
+"""How often a request is planned at most, if imports or vacuums are committed meanwhile."""
 
 
 class _Batch:
@@ -293,8 +293,8 @@ class GroupWriter:
             if not edits:
                 return Done()
             topics = [batch.share.topic for batch in batches if batch.topic_id in edits]
-            told = {"topics": ", ".join(topics), **told_of(edits.values())}
-            return CheckedEdit(Edit(operation=PRODUCE, parameters=told, topics=edits))
+            parameters = parameters_of(topics, edits.values())
+            return CheckedEdit(Edit(operation=PRODUCE, parameters=parameters, topics=edits))
 
         self._catalog.log.commit(plan, [batch.topic_id for batch in batches])
 

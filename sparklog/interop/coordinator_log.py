@@ -7,7 +7,7 @@ from sparklog.interop.broker_dir import PartitionDir
 from sparklog.interop.examine import source_of, walked
 from sparklog.interop.file_records import Bytes
 from sparklog.record.batches import BatchTable
-from sparklog.record.scan import verify_checksums
+from sparklog.record.checksum import verify_checksums
 
 Take = Callable[[Bytes, BatchTable], None]
 """Takes the bytes of a window, and a table of one of its batches."""

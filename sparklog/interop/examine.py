@@ -25,9 +25,10 @@ from sparklog.log.names import LOG_SUFFIX
 from sparklog.log.segment_writer import SegmentBuilder, SegmentSummary
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable, byte_view
+from sparklog.record.checksum import verify_checksums
 from sparklog.record.decode import decode
 from sparklog.record.payload import BATCH_BYTES_MAX
-from sparklog.record.scan import scan_batches, told_size, verify_checksums
+from sparklog.record.scan import scan_batches, size_in_header
 from sparklog.storage.files import Files
 
 WINDOW_BYTES: Final = 8 * 1024 * 1024
@@ -89,7 +90,7 @@ def walked(source: Source) -> Iterator[tuple[Bytes, int, BatchTable]]:
             position, need = position + scan.end, WINDOW_BYTES
             continue
         problem = scan.problem or "the file has become shorter"
-        size = told_size(view)
+        size = size_in_header(view)
         if problem.startswith("truncated") and size > len(view):
             if size > BATCH_BYTES_MAX:
                 problem = f"a batch of {size} bytes; the largest allowed has {BATCH_BYTES_MAX}"

@@ -25,7 +25,7 @@ from sparklog.log.segment_writer import SegmentSummary
 from sparklog.model import NO_TIMESTAMP
 from sparklog.record import layout
 from sparklog.record.batches import Buffer, byte_view
-from sparklog.record.scan import scan_batches, told_size, unpack_header
+from sparklog.record.scan import scan_batches, size_in_header, unpack_header
 
 INDEX_BYTES_MAX: Final = 64 * 1024 * 1024
 """With a larger index the segment is read instead. Kafka's default is 10 MiB."""
@@ -92,7 +92,7 @@ def _first_timestamp(source: PartitionDir, files: SegmentFiles, following: int) 
     """Return the timestamp of the first record; None if the file does not begin with a batch."""
     name = files.name(LOG_SUFFIX)
     header = source.files.read(name, 0, layout.BATCH_HEADER_SIZE)
-    size = told_size(header)
+    size = size_in_header(header)
     if len(header) == layout.BATCH_HEADER_SIZE and header[layout.MAGIC] == layout.MAGIC_V2:
         batch = unpack_header(byte_view(header), 0)
         is_whole = layout.BATCH_HEADER_SIZE <= size <= files.log_bytes

@@ -20,8 +20,6 @@ NO_OFFSET: Final = -1
 """The last offset of a producer without batches (ProducerStateEntry.lastDataOffset)."""
 NO_COORDINATOR: Final = -1
 
-_SEQUENCES: Final = 2**31
-
 
 class Sequences:
     """Follows the producers of one partition; `known` are those before the first batch.
@@ -58,7 +56,7 @@ class Sequences:
         known = self._states.pop(producer_id, None)
         batches = known.batches if known is not None and known.epoch == epoch else ()
         if first >= 0:  # a marker has no sequence
-            added = ProducerBatch(first, (first + span) % _SEQUENCES, last_offset, time_ms)
+            added = ProducerBatch(first, (first + span) % producers.SEQUENCES, last_offset, time_ms)
             batches = (*batches, added)[-producers.BATCHES_MAX :]
         self._states[producer_id] = ProducerState(producer_id, epoch, batches)
         if len(self._states) > producers.PRODUCERS_MAX:

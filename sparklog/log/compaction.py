@@ -55,7 +55,7 @@ class CompactionPlan:
         return self.dirty_bytes / (self.clean_bytes + self.dirty_bytes)
 
     def cut_at(self, offset: int) -> "CompactionPlan":
-        """Return the plan of a round that ends at `offset`, the base of a segment, or before it."""
+        """Return the plan without the dirty segments from `offset`, the base of a segment, on."""
         dirty = [entry for entry in self.dirty if entry.base_offset < offset]
         return replace(self, end_offset=min(offset, self.end_offset), dirty=dirty)
 
@@ -163,8 +163,8 @@ def plan_groups(
 ) -> list[tuple[SegmentEntry, ...]]:
     """Return the groups of neighbours that are rewritten, each into one segment.
 
-    `touched` are the keys of the segments that must be rewritten. The others are left alone, except
-    that a neighbour no larger than a group joins it. So small segments do not accumulate, and such
+    `touched` are the keys of the segments that must be rewritten. Of the others only a neighbour
+    that is no larger than its group is rewritten with it. So small segments do not accumulate, and
     a byte is copied about once for each doubling of its segment.
     """
     groups: list[_Group] = []
@@ -187,7 +187,7 @@ def plan_groups(
 def _with_those_in_front(
     group: _Group, alone: Sequence[SegmentEntry], limits: GroupLimits
 ) -> _Group:
-    """Return the group with the untouched segments in front of it that may join."""
+    """Return the group with the untouched segments just before it that may join it."""
     for entry in reversed(alone):
         grown = group.with_entry(entry, in_front=True)
         if entry.log_bytes > group.bytes or not grown.fits(limits):

@@ -1,15 +1,15 @@
-"""The accelerator of `log.lookup`: two kernels find the one batch that an index leads to.
+"""The accelerator of `log.lookup`: two kernels find the batch that an index leads to.
 
-    one read    the bytes from the index entry on
-    kernel      walks the headers to the batch; then their checksums are compared
-    kernel      walks the records of that batch
+    read              the bytes from the index entry on, once
+    walk the headers  to the wanted batch, then compare the checksums (first kernel)
+    walk the records  of that batch (second kernel)
 
-With a good index the batch is one to three batches away. `windows` and `decode` take ten times as
-long, because they make a table of batches and Arrow columns. The accelerator answers only if all is
-right. Otherwise it returns None, and the caller walks the windows: for an older format, a gap, a
-control batch, damage, an index that does not fit, or a batch behind the first read. Its checks are
-as strict as those of `windows` and `Window.verify`, so its answers are never different. Only the
-windows report damage.
+The batch is mostly one to three batches behind the index entry. `windows` and `decode` would take
+ten times as long, because they make a table of batches and Arrow columns. The accelerator returns
+None in all other cases, and its caller walks the windows: for an older format, a gap, a control
+batch, damage, an index that does not fit, or a batch behind the first read. Its checks are as
+strict as those of `windows` and `Window.verify`, so it never gives another answer. Only the windows
+report damage.
 """
 
 from typing import Final, NamedTuple
@@ -68,11 +68,11 @@ def find_record(
     wanted: TimestampOffset,
     named: TimestampOffset = NOT_NAMED,
 ) -> FoundBatch | None:
-    """Return the first record whose time and offset are at or above `wanted`; None: not known.
+    """Return the first record whose time and offset are at or above `wanted`.
 
-    After None the caller walks the windows. Offsets of all arguments are the file's own. `floor` is
-    the entry of the offset index where the search begins, `named` the entry of the time index that
-    led there; both are compared with their batches.
+    None if the accelerator cannot tell: then walk the windows. The offsets of all arguments are the
+    file's own. `floor` is the entry of the offset index where the search begins, `named` the entry
+    of the time index that led there; both are compared with their batches.
     """
     entry = segment.entry
     left = entry.log_bytes - floor.position
@@ -108,12 +108,12 @@ def find_batch(
     wanted: TimestampOffset,
     named: TimestampOffset = NOT_NAMED,
 ) -> int | None:
-    """Return the position of the first batch that may hold a wanted record; None: not known.
+    """Return the position in `view` of the first batch that may hold a wanted record.
 
-    `bounds` are the last offset of the first batch in `view` (-1 if it is not known), the smallest
-    allowed offset, and the end of the allowed offsets. With -1 the first batch has to begin at the
-    smallest allowed offset. Each batch has to begin where the batch before it ends. None if no such
-    batch is near, or if any up to it is damaged or out of place.
+    None if there is none among the first BATCHES_MAX batches, or if a batch up to it is damaged or
+    out of place: each batch must begin where the batch before it ends. `bounds` are the last offset
+    of the first batch (-1 if it is not known), the smallest allowed offset, and the end of the
+    allowed offsets. With -1 the first batch must begin at the smallest allowed offset.
     """
     # Imported at the first lookup, so that a service starts without the kernels.
     from sparklog.record.kernels import fast_lookup as kernels
@@ -131,8 +131,8 @@ def first_record(
 ) -> TimestampOffset:
     """Return the first wanted record of the batch at `at`; UNKNOWN_OFFSET if it has none.
 
-    A control batch has no records. Raises CorruptRecordError, without a position, if any record of
-    the batch is damaged.
+    A control batch counts as one without records. Raises CorruptRecordError, without a position, if
+    any record of the batch is damaged.
     """
     from sparklog.record.kernels import fast_lookup as kernels
     from sparklog.record.payload import BATCH_BYTES_MAX, REASONS

@@ -42,7 +42,7 @@ class IndexView(ABC):
         return self._count
 
     def truncate_to(self, offset: int) -> memoryview:
-        """Return the bytes of the entries below `offset` (absolute), as a slice of this index."""
+        """Return the bytes of the entries below `offset` (absolute), not copied."""
         count = bisect_left(range(self._count), offset - self.base_offset, key=self._relative)
         return self._buffer[: count * self.entry_bytes]
 

@@ -38,14 +38,17 @@ class Indexes(NamedTuple):
 
 
 class Added(NamedTuple):
-    """The entries that some batches add: int64 arrays (entries,), offsets the file's own."""
+    """The index entries that some batches add: int64 arrays of shape (entries,).
+
+    Offsets are the file's own.
+    """
 
     batches: NDArray[np.int64]
-    """Slots of the batches that get an offset entry, ascending."""
+    """Indices of the batches that get an offset entry, ascending."""
     positions: NDArray[np.int64]
     """Where these batches begin in the file."""
     time_batches: NDArray[np.int64]
-    """Slots of the batches at which a time entry is added; a part of `batches`."""
+    """Indices of the batches at which a time entry is added, too; all are in `batches`."""
     timestamps: NDArray[np.int64]
     offsets: NDArray[np.int64]
     newest: tuple[int, int]
@@ -84,9 +87,9 @@ class Indexer:
         return self._count >= self._slots or self._time_count >= self._time_slots
 
     def append(self, batches: BatchTable) -> None:
-        """Take the next batches of the file; only their sizes count, not their `position`.
+        """Take the next batches of the file; their `position` is ignored, only their sizes count.
 
-        Vectorised, with a Python step per index entry. The caller checks that offsets grow.
+        The caller checks that offsets grow. Vectorised, with a step in Python for each index entry.
         """
         added = self.preview(batches)
         if len(added.batches):
@@ -104,8 +107,8 @@ class Indexer:
     def room(self, batches: BatchTable) -> int:
         """Return how many leading batches may be appended before an index is full.
 
-        0 if one is full already: like LogSegment.shouldRoll, the segment rolls before a batch, not
-        after it.
+        0 if one is full already: as in LogSegment.shouldRoll, the segment rolls before the next
+        batch, not after the last one.
         """
         if self.is_full:
             return 0
@@ -150,11 +153,11 @@ class Indexer:
         )
 
     def _choose(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the slots of the batches that begin more than the interval after the last one."""
+        """Return the indices of the batches that get an offset entry (rule 2)."""
         if not len(positions):
             return np.empty(0, np.int64)
         first = np.searchsorted(positions, self._indexed_position + self.interval_bytes, "right")
-        # For every batch, the next one to index if it were indexed; the chain is the answer.
+        # For each batch: the batch that is indexed next, if this one is indexed.
         successor = np.searchsorted(positions, positions + self.interval_bytes, "right").tolist()
         chosen, at = [], int(first)
         while at < len(successor):
@@ -163,7 +166,7 @@ class Indexer:
         return np.array(chosen, np.int64)
 
     def _running_newest(self, batches: BatchTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return (timestamps, offsets), int64: for each batch the newest of it and those before."""
+        """Return (timestamps, offsets), int64: for each batch the newest one up to it (rule 1)."""
         timestamps = np.maximum(np.maximum.accumulate(batches.max_timestamp), self.newest[0])
         risen = rises(timestamps, self.newest[0])
         holder = np.maximum.accumulate(np.where(risen, np.arange(len(batches)), -1))

@@ -6,9 +6,9 @@
     256 parts   for each top byte: n hashes (uint64, ascending), then n offsets (uint32), each the
                 record's offset - the segment's base offset
 
-Little-endian. The hash is XXH64 of the key (record.kernels.key_hash). The next compaction learns
-from it which segments may hold a key that was written again, and reads only those. If two keys have
-one hash, a segment is read without need; no record is lost, because keys are compared before a
+Little-endian. The hash is XXH64 of the key (record.kernels.key_hash). It tells the next compaction
+which segments may hold a key that was written again; only these segments are read. If two keys have
+the same hash, a segment is read in vain. No record is lost, because the keys are compared before a
 record is dropped.
 """
 

@@ -1,24 +1,24 @@
 """Find an offset or a time in one segment (LogSegment.translateOffset, findOffsetByTimestamp).
 
-    offset index   its floor entry has the position of a batch at or before the wanted one
-    headers        are walked from there to the first batch that can answer
-    records        are decoded of that batch alone; the batches before it are verified, because a
-                   header counts only if the batch's checksum is right
+    offset index   its floor entry has the position of a batch at or before the wanted batch
+    headers        are walked from there to the first batch that can have the wanted record
+    records        only those of that batch are decoded. The batches before it are verified, too,
+                   because a header can be trusted only if the batch's checksum is right
 
-Each lookup asks the accelerator first (`fast_lookup.find_record`). If that has no answer, it walks
-the segment window by window. Both give the same answer; only the walk reports damage.
+Each lookup asks the accelerator first (`fast_lookup.find_record`). If that cannot tell, the lookup
+walks the segment window by window. Both find the same record; only the walk reports damage.
 
-Arguments and answers are offsets of the log; the file's own are lower by the segment's shift.
-Indexes have no checksum, so each entry is compared with the batches that it leads to:
+Arguments and results are offsets of the log; those of the file are lower by the segment's shift. An
+index has no checksum, so each entry is compared with the batches that it leads to:
 
     (O, P) of the offset index   a batch begins at P, and this batch or one soon after it ends at O
     (T, O) of the time index     the batch that holds O has T as its largest timestamp; the batches
                                  before it, from the floor entry on, have a smaller one; the next
                                  entry has a larger offset; the last entry is the newest batch
 
-A wrong index raises CorruptIndexError, and the caller asks again without it. One damage of a time
-index is not noticed: its O may point at a later batch with the same largest timestamp, if the
-batches just before that one are older.
+A wrong index raises CorruptIndexError, and the caller looks up again without it. One kind of damage
+in a time index is not noticed: its O may be that of a later batch with the same largest timestamp,
+if the batches just before that batch are older.
 """
 
 from typing import Final, NamedTuple
@@ -49,7 +49,7 @@ def checked_floor(segment: SegmentLog, offset: int) -> OffsetPosition:
 
 
 def batch_from(segment: SegmentLog, offset: int) -> FoundBatch | None:
-    """Return the batch that holds `offset`, or in a gap the next one; None if there is none.
+    """Return the batch that holds `offset`, or for a gap the next batch; None if there is none.
 
     Raises CorruptIndexError, and CorruptRecordError for damage that may hide an earlier answer.
     """
@@ -75,10 +75,11 @@ def first_at_or_after(segment: SegmentLog, timestamp: int, start: int) -> Timest
 
 
 def newest(segment: SegmentLog, start: int, end: int | None = None) -> TimestampOffset:
-    """Return the first record in file order with the largest timestamp of those in [start, end).
+    """Return the first record, in file order, with the largest timestamp in [start, end).
 
-    The metadata has its offset, unless that record is out of the range or compaction has dropped
-    it; then all headers from `start` on are walked. UNKNOWN_OFFSET if no record has a timestamp.
+    The metadata has the offset of the segment's newest batch. If that is out of the range, or
+    compaction has dropped its newest record, all headers from `start` on are walked. UNKNOWN_OFFSET
+    if no record in the range has a timestamp.
     Raises CorruptIndexError, and CorruptRecordError as `first_at_or_after`.
     """
     entry = segment.entry
@@ -98,10 +99,10 @@ def newest(segment: SegmentLog, start: int, end: int | None = None) -> Timestamp
 
 
 def floor_of(segment: SegmentLog, offset: int) -> OffsetPosition:
-    """Return the entry of the offset index for `offset` in the file's numbering, not yet compared.
+    """Return the last entry of the offset index at or below `offset`, which is one of the file.
 
-    BEGINNING if no entry is low enough. Raises CorruptIndexError for an entry whose position is not
-    inside the segment.
+    The entry is not yet compared with its batch. BEGINNING if no entry is low enough. Raises
+    CorruptIndexError for an entry whose position is not inside the segment.
     """
     entry = segment.entry
     index = segment.offset_index() if offset > entry.file_base_offset else None
@@ -119,7 +120,10 @@ def floor_of(segment: SegmentLog, offset: int) -> OffsetPosition:
 
 
 def _time_floor(segment: SegmentLog, timestamp: int) -> TimestampOffset | None:
-    """Return the time index's entry for a time, compared with its neighbour and the metadata."""
+    """Return the last entry of the time index at or below a time; None if there is none.
+
+    The entry is compared with the next one and with the metadata. Raises CorruptIndexError.
+    """
     index = segment.time_index()
     if index is None:
         return None
@@ -189,7 +193,10 @@ def _walk_to_time(
 
 
 def _still_to_come(batches: BatchTable, named: TimestampOffset | None) -> TimestampOffset | None:
-    """Return `named` if its batch is still to come; None if the batch was met, and fits."""
+    """Return `named` if its batch is behind these batches; None if it is one of them, and fits.
+
+    Raises CorruptIndexError if the batch does not fit.
+    """
     if named is None:
         return None
     slot = int(np.searchsorted(batches.last_offset, named.offset))
@@ -254,7 +261,7 @@ class _Records(NamedTuple):
 def _records(window: Window, batch: BatchTable, start: int, end: int | None = None) -> _Records:
     """Return the records of one batch within [start, end) of the log, in file order."""
     if batch.is_control[0]:
-        # No reader gets a control record, but ListOffsets counts it (FileRecords).
+        # ListOffsets counts control records, though no reader gets them (FileRecords).
         window.verify(batch)
         offset = batch.last_offset + window.entry.shift
         counts = (batch.record_count > 0) & (offset >= start)

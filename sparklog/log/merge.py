@@ -1,4 +1,4 @@
-"""Which consecutive segments of a partition to join, without copying a byte again and again.
+"""Which consecutive segments of a partition to join, so that no byte is copied again and again.
 
     limits      bytes <= segment.bytes; span of timestamps <= segment.ms, unless the group is small;
                 entries of each index within segment.index.bytes; span of offsets <= 2^31 - 1
@@ -22,14 +22,15 @@ What it costs, with `growth` 2:
 
 With `growth` g the logarithm is that of base g, and the open end has up to g segments of each size.
 
-In a small group old timestamps may lie between new ones; else a log of such slices would get ever
-more rows. The times of a small group are limited as in a broker (LogSegment.shouldRoll): from its
-first segment's smallest timestamp on, and only for newer ones. If the first segment alone spans
-more than segment.ms, they are limited from its largest timestamp on, and the segments of its group
-were made within segment.ms. So a small segment does not take in the newest records for ever.
+A small group may mix old timestamps with new ones; without that, a log of such slices would get
+more and more rows. Its times are limited as in a broker (LogSegment.shouldRoll): no timestamp is
+more than segment.ms above the smallest timestamp of the first segment. If the first segment alone
+spans more than segment.ms, the limit counts from its largest timestamp, and all segments of the
+group must have been made within segment.ms. So a small segment does not take in the newest records
+for ever.
 
-A segment without timestamps counts with the time when it was made. A merge can change the time from
-which its segment counts, so a later run may copy the bytes once more.
+The time of a segment without timestamps is the time when it was made. A merge can change that time
+for its segment, so a later run may copy the bytes once more.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -108,7 +109,7 @@ def plan_merge(
 
 
 def fit(group: Sequence[SegmentEntry], limits: MergeLimits) -> bool:
-    """Whether the limits let one segment hold the whole group. The group is not empty."""
+    """Whether one segment may hold the whole group by the limits. The group is not empty."""
     return _Weight.of(*group).fits(limits)
 
 
@@ -125,7 +126,7 @@ def _due_slices(
 
 
 def _runs(entries: Iterable[SegmentEntry], cleaner_offset: int) -> Iterator[list[SegmentEntry]]:
-    """Yield runs of neighbours, none empty: inside a run only the limits keep segments apart."""
+    """Yield runs of neighbours that may be joined if the limits allow it; no run is empty."""
     run: list[SegmentEntry] = []
     for entry in entries:
         is_left_out = entry.txn_index_path is not None
@@ -173,7 +174,7 @@ def _worthwhile(group: Group, limits: MergeLimits) -> list[Group]:
 
 
 class _Times(NamedTuple):
-    """Times in ms: `earliest` and `latest` surely enclose the timestamps."""
+    """Times in ms: all timestamps are within `earliest` and `latest`; `made` is the creation."""
 
     earliest: int
     latest: int
@@ -187,7 +188,10 @@ class _Times(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Weight:
-    """The sums of some neighbours; offsets are [start, end). `times` are those of all."""
+    """The sums of some neighbours, whose offsets are [start, end).
+
+    `first` are the times of the first segment, `times` those of all.
+    """
 
     bytes: int
     start: int

@@ -16,7 +16,7 @@
     uuid          version 7 (RFC 9562), lower case: no name is used twice, and each has a time
     topic id      16 bytes as base64url, unpadded: 22 characters, the first never '-' (Uuid.java)
 
-The parsers return None for every other name: a file that sparklog did not name is not its own.
+The parsers return None for every other name: such a file is not one of sparklog's.
 """
 
 import re
@@ -48,14 +48,16 @@ TOPIC_NAME_CHARACTERS_MAX: Final = 249
 TOPIC_DIR_NAME_CHARACTERS_MAX: Final = 200
 OFFSET_MAX: Final = 2**63 - 1
 PARTITIONS_MAX: Final = 100_000
-"""The most partitions of a topic: each of them costs all that list or open the topic. An import
-counts the partitions by the largest number in a name of a directory, which may be wrong."""
+"""The most partitions of a topic: each one costs time whenever the topic is listed or opened. An
+import takes the count from the largest number in the name of a directory, which may be wrong."""
 UUID7_MS_MAX: Final = 2**48 - 1
+UUID7_PATTERN: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _TOPIC_DIR = re.compile(r"[a-zA-Z0-9._-]{1,200}-([a-zA-Z0-9_][a-zA-Z0-9_-]{21})")
-_UUID7 = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
-_SEGMENT = re.compile(rf"([0-9]{{20}})(?:\.({_UUID7}))?(\.log|\.index|\.timeindex|\.keyindex)")
+_SEGMENT = re.compile(
+    rf"([0-9]{{20}})(?:\.({UUID7_PATTERN}))?(\.log|\.index|\.timeindex|\.keyindex)"
+)
 
 
 class SegmentName(NamedTuple):
@@ -154,7 +156,7 @@ def uuid7_ms(uuid: str) -> int:
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Return why `name` is illegal for a topic, in words after "topic name"; None if legal."""
+    """Return why `name` is illegal, as the text behind "topic name"; None if it is legal."""
     if not name:
         return "is empty"
     if name in {".", ".."}:

@@ -5,10 +5,10 @@
     size            without it there are still at least retention.bytes    cleanup.policy: delete
     time            now - its newest timestamp > retention.ms              cleanup.policy: delete
 
-Each rule walks from the oldest segment that is left and ends at the first one that stays, so a
-young segment protects all later ones (UnifiedLog.deleteOldSegments). If all segments expire, a
-broker rolls an empty one to keep the log end offset. Here the metadata has the log end offset, so
-all may expire.
+Each rule begins with the oldest segment that is left, and ends at the first segment that stays. So
+a young segment protects all later ones (UnifiedLog.deleteOldSegments). If all segments expire, a
+broker rolls an empty one, which keeps the log end offset. Here the metadata keeps it, so all
+segments may expire.
 """
 
 from typing import NamedTuple
@@ -76,12 +76,12 @@ def expired_segments(
 
 
 def _below_start(segments: Segments, log_start_offset: int) -> int:
-    """Never the newest segment, as none follows it (deleteLogStartOffsetBreachedSegments)."""
+    """Return how many expire; never the newest one (deleteLogStartOffsetBreachedSegments)."""
     return int(segments.base_offset[1:].searchsorted(log_start_offset, "right"))
 
 
 def _over_size(segments: Segments, retention_bytes: int) -> int:
-    """At least retention.bytes stay (deleteRetentionSizeBreachedSegments)."""
+    """Return how many expire if retention.bytes stay (deleteRetentionSizeBreachedSegments)."""
     excess = int(segments.log_bytes.sum()) - retention_bytes
     if retention_bytes < 0 or excess < 0:
         return 0
@@ -89,7 +89,7 @@ def _over_size(segments: Segments, retention_bytes: int) -> int:
 
 
 def _over_age(segments: Segments, retention_ms: int, now_ms: int) -> int:
-    """A segment exactly retention.ms old stays (deleteRetentionMsBreachedSegments)."""
+    """Return how many are older than retention.ms (deleteRetentionMsBreachedSegments)."""
     if retention_ms < 0:
         return 0
     stays = now_ms - segments.newest_ms <= retention_ms

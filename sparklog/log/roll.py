@@ -7,8 +7,8 @@
     3. index    either index is full, the time index with one slot left
     4. span     last offset of the batch - base offset of the file > 2^31 - 1
 
-Rule 2 takes time from the records if they have any, so an idle segment does not roll by itself.
-An empty segment takes its first batch whatever rules 2 and 3 say: rolling would change nothing.
+Rule 2 takes the time from the records if they have timestamps, so an idle segment does not roll. An
+empty segment takes its first batch even against rules 2 and 3: the next one would be empty, too.
 """
 
 from dataclasses import dataclass

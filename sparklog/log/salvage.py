@@ -3,10 +3,11 @@
     sound │ sound │ damage … │ sound │ …
                   P          Q
 
-P is where the walk of `log.windows` stops, or the first batch whose checksum is wrong. Q is the
-next position of a whole batch with a right checksum and with offsets that may follow. The search
-for Q first tries the end that the header at P gives, if the batch there continues the offsets. Else
-it tries every byte behind P. The bytes between P and Q are lost.
+P is the position where the walk of `log.windows` ends, or that of the first batch with a wrong
+checksum. Q is the next position of a whole batch with a right checksum and with offsets that may
+follow. To find Q, the end of the batch at P is tried first, as its header gives it: the batch there
+must continue the offsets. If it does not, every byte behind P is tried. The bytes between P and Q
+are lost.
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,8 @@ from sparklog.log.windows import BEGINNING, WINDOW_BYTES, SegmentLog, Window, wi
 from sparklog.model import OffsetPosition
 from sparklog.record import layout
 from sparklog.record.batches import byte_view
-from sparklog.record.scan import scan_batches, told_size, verify_checksums
+from sparklog.record.checksum import verify_checksums
+from sparklog.record.scan import scan_batches, size_in_header
 
 SEARCH_BYTES: Final = 1 << 20
 """How many bytes are searched at once; the search takes about ten times as much memory."""
@@ -123,7 +125,7 @@ def _size_at(segment: SegmentLog, position: int) -> int | None:
     head = byte_view(segment.read(position, layout.HEADER_PREFIX))
     if len(head) < layout.HEADER_PREFIX or head[layout.MAGIC] > layout.MAGIC_V2:
         return None
-    size, left = told_size(head), segment.entry.log_bytes - position
+    size, left = size_in_header(head), segment.entry.log_bytes - position
     return size if layout.LOG_OVERHEAD + _LEAST_LENGTH <= size <= left else None
 
 
@@ -147,7 +149,7 @@ def _batch_at(segment: SegmentLog, position: int, due: int) -> _Found | None:
 
 
 def _candidates(segment: SegmentLog, start: int, due: int) -> Iterator[int]:
-    """Yield, ascending, positions where magic, length and base offset may be those of a batch."""
+    """Yield, ascending, the positions at which magic, length and base offset can be a batch's."""
     entry = segment.entry
     for origin in range(start, entry.log_bytes, SEARCH_BYTES):
         data = byte_view(segment.read(origin, SEARCH_BYTES + layout.HEADER_PREFIX - 1))

@@ -1,8 +1,8 @@
-"""A segment that is being written: everything but its bytes.
+"""A segment that is being written: its indexes, and the numbers that its row in the metadata has.
 
-The bytes of the `.log` go straight from the encoder to a file. This module collects the facts for
-the metadata and the indexes, one batch table after another. A file numbers its records from its own
-base offset, normally 0; the commit gives the segment its base offset in the log.
+The bytes of the `.log` go from the encoder to a file, and not through this module, which gets one
+batch table after another. A file numbers its records from its own base offset; the commit gives the
+segment its base offset in the log.
 """
 
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ from sparklog.record.checksum import extend_crc32c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSummary:
-    """The facts of a segment for the metadata, before it has its offsets in the log.
+    """The numbers of a segment for its row, before it has its offsets in the log.
 
-    Offsets are the file's own. None means "not known". `log_crc32c` is None if `append` did not get
-    the bytes; `record_count` if a compressed message set (magic 0, 1) was not opened; `codec` if
-    batches differ in it, or there are none; the others if the file was not read.
+    Offsets are the file's own. None means "not known": `log_crc32c` if `append` did not get the
+    bytes, `record_count` if a compressed message set (magic 0, 1) was not opened, `codec` if the
+    batches have several codecs or if there are no batches, the others if the file was not read.
     """
 
     partition: int
@@ -34,8 +34,8 @@ class SegmentSummary:
     batch_count: int | None
     record_count: int | None
     min_timestamp: int
-    """The smallest timestamp (ms); of batches that were not decoded, the first records' times count
-    (`BatchTable.first_timestamp`). NO_TIMESTAMP if a record has none, or there is no record."""
+    """The smallest timestamp (ms). If a batch was not decoded, the time of its first record counts
+    (`BatchTable.first_timestamp`). NO_TIMESTAMP if a record has none, or if there is no record."""
     max_timestamp: int
     """In ms; NO_TIMESTAMP if no record has one."""
     max_timestamp_delta: int
@@ -58,8 +58,8 @@ class SegmentSummary:
     ) -> SegmentEntry:
         """Return the metadata's row of this segment at `base_offset` of the log.
 
-        With `indexes` the row has their sizes. A size of 0 without a path says "built, but empty";
-        no size says "not built".
+        With `indexes` the row has their sizes. A size of 0 without a path means that the index was
+        built and is empty; without a size it was not built.
         """
         return SegmentEntry(
             partition=self.partition,
@@ -87,7 +87,7 @@ class SegmentSummary:
 
 
 class SegmentBuilder:
-    """Collects the facts of a segment while its batches are written in file order."""
+    """Collects the numbers and the index entries of a segment while its batches are written."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class SegmentBuilder:
 
     @property
     def producer_count(self) -> int:
-        """How many producer ids were seen so far."""
+        """How many different producer ids the batches have so far."""
         return len(self._producer_ids)
 
     @property
@@ -175,7 +175,7 @@ class SegmentBuilder:
             self._crc32c = extend_crc32c(self._crc32c, data)
 
     def finish(self) -> tuple[SegmentSummary, Indexes]:
-        """Return the facts and the index files of the batches so far."""
+        """Return the numbers and the index files of the batches so far."""
         max_timestamp, max_timestamp_offset = self._indexer.newest
         summary = SegmentSummary(
             partition=self.partition,
@@ -210,10 +210,11 @@ class SegmentBuilder:
 def offsets_problem(
     batches: BatchTable, base_offset: int, next_offset: int
 ) -> CorruptRecordError | None:
-    """Return the error of the first batch that may not follow `next_offset`; None if all may.
+    """Return the error of the first batch whose offsets are not allowed; None if there is none.
 
-    Offsets must grow from batch to batch, and be at most 2^31 - 1 above `base_offset`, the file's.
-    Gaps are allowed, because compaction leaves them.
+    The first batch must begin at `next_offset` or above it, and offsets must grow from batch to
+    batch. They must be at most 2^31 - 1 above `base_offset`, that of the file. Gaps are allowed,
+    because compaction leaves them.
     """
     fits = batches.last_offset - base_offset <= MAX_RELATIVE_OFFSET
     holds = batches.rises(next_offset) & fits

@@ -1,8 +1,8 @@
 """The segments of one partition in offset order, searched in microseconds.
 
-The columns that lookups need are int64 arrays; an entry is made when a caller asks for it. Segment
-`i` holds the offsets [base_offset, next_offset). Two segments may have a gap between them, but
-never overlap.
+The columns that searches need are int64 arrays. The entry of a segment is made when a caller asks
+for it. Segment `i` holds the offsets [base_offset, next_offset). Segments may have gaps between
+them, and never overlap.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,17 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparklog.errors import CorruptMetadataError
-from sparklog.model import NO_TIMESTAMP, SegmentEntry
+from sparklog.model import SegmentEntry
 
 _SCAN_STEP: Final = 4096
 ENTRIES: Final = 16
-"""How many entries are cached: lookups come back to the same segments."""
+"""How many entries are cached: lookups mostly ask for the same segments again."""
 
 
 class SegmentList:
     """An immutable list of the live segments of one partition, sorted by base offset.
 
-    The searches return the number of a segment, or None on a miss.
+    A search returns the number of a segment; a miss is None.
     """
 
     __slots__ = (
@@ -71,11 +71,6 @@ class SegmentList:
         """The size of all segments in bytes."""
         return int(self.log_bytes.sum())
 
-    @property
-    def largest_timestamp(self) -> int:
-        """The largest timestamp (ms) of all segments; NO_TIMESTAMP if there is none."""
-        return int(self._newest_before[-1]) if len(self) else NO_TIMESTAMP
-
     def first_ending_after(self, offset: int) -> int | None:
         """Return the first segment that ends above `offset`: a read from there begins in it."""
         slot = int(self.next_offset.searchsorted(offset, "right"))
@@ -90,14 +85,14 @@ class SegmentList:
     def first_with_timestamp(self, timestamp: int, from_offset: int = 0) -> int | None:
         """Return the first segment with a record at or after `timestamp` (ms, >= 0).
 
-        Segments that end at or below `from_offset` (the log start, say) are skipped. A segment
-        without timestamps never matches (Kafka takes the file's modification time for it, and then
-        finds no record).
+        Segments that end at or below `from_offset`, such as the log start offset, are skipped. A
+        segment without timestamps is never returned. (Kafka takes the file's modification time for
+        it, and then finds no record.)
         """
         slot = int(self._newest_before.searchsorted(timestamp, "left"))
         first = int(self.next_offset.searchsorted(from_offset, "right"))
         if slot < first:
-            # An earlier segment reached the running maximum: look at each segment's own.
+            # A skipped segment has reached the running maximum: compare each segment's own.
             slot = self._scan(timestamp, first)
         return slot if slot < len(self) else None
 

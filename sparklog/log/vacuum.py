@@ -1,4 +1,4 @@
-"""Which files of a topic vacuum deletes: those that no row names, and that no row may name again.
+"""Which files of a topic vacuum deletes: files that no row names, now or later.
 
     file                                               fate
     of a live segment, or of one removed lately        kept
@@ -55,7 +55,7 @@ def fates(
 
 
 def _fate_of_stranger(directory: str, name: str, horizon_ms: int) -> Fate:
-    """Return the fate of a file that no row names."""
+    """Return the fate of a file that no row of the metadata names."""
     parsed = parse_segment_name(name)
     if parsed is None or parsed.uuid is None or not _PARTITION_DIR.fullmatch(directory):
         return Fate.UNKNOWN

@@ -1,9 +1,9 @@
-"""A committed segment's `.log`, window by window: whole batches, each in its place.
+"""A committed segment's `.log`, window by window: whole batches, with their offsets checked.
 
-A batch's checksum covers neither its base offset nor its length, so its offsets are compared with
-the batches around it: a batch begins where the one before it ends, and all are between the
-segment's first and last offset. Only in a segment with gaps, which compaction leaves, a batch may
-begin later; as in Kafka, a wrong base offset inside such a gap is not noticed.
+A batch's checksum covers neither its base offset nor its length. So its offsets are compared with
+those of the batches around it: each batch begins where the batch before it ends, and all batches
+are between the segment's first and last offset. In a segment with gaps, which compaction leaves, a
+batch may begin later. As in Kafka, a wrong base offset inside such a gap is not noticed.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -18,8 +18,8 @@ from sparklog.log.offset_index import OffsetIndex
 from sparklog.log.time_index import TimeIndex
 from sparklog.model import OffsetPosition, SegmentEntry
 from sparklog.record.batches import BatchTable, Buffer, byte_view
-from sparklog.record.checksum import extend_crc32c
-from sparklog.record.scan import scan_batches, told_size, verify_checksums
+from sparklog.record.checksum import extend_crc32c, verify_checksums
+from sparklog.record.scan import scan_batches, size_in_header
 
 if TYPE_CHECKING:
     from sparklog.record.decode import DecodedRecords
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 WINDOW_BYTES: Final = 8 * 1024 * 1024
 """How much of a file is mapped or fetched at once: this limits a reader's memory."""
 LOOKUP_BYTES: Final = 64 * 1024
-"""An index leads to within about 4 KB and a batch of the answer: most lookups need one read."""
+"""How many bytes a lookup reads at first: mostly the batch is within 4 KB of its index entry."""
 BEGINNING: Final = OffsetPosition(0, 0)
-"""The entry to walk from without an index."""
+"""The entry from which a walk begins without an index."""
 
 Reader = Callable[[int, int], Buffer]
-"""read(position, length) returns bytes, fewer where the file ends first."""
+"""read(position, length), both in bytes; it returns fewer bytes if the file ends first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -44,9 +44,9 @@ class SegmentLog:
 
     entry: SegmentEntry
     read: Reader
-    """read(position, length) of the segment's bytes; fewer where the segment or the file ends."""
+    """Reads the segment's bytes; fewer if the segment or the file ends first."""
     offset_index: Callable[[], OffsetIndex | None] = lambda: None
-    """Returns the index, or None without one: then the file is walked from its beginning."""
+    """Returns the index; None if there is none: then the file is walked from its beginning."""
     time_index: Callable[[], TimeIndex | None] = lambda: None
     lookup_bytes: int = LOOKUP_BYTES
     """How many bytes a lookup reads at first."""
@@ -63,14 +63,14 @@ class Window:
 
     @property
     def next_offset(self) -> int:
-        """The offset of the log behind the last batch of the window."""
+        """The offset (of the log) behind the last batch of the window."""
         return int(self.batches.last_offset[-1]) + 1 + self.entry.shift
 
     def needed(self, start: int, end: int | None = None) -> BatchTable:
         """Return the batches that may hold an offset in [start, end) of the log.
 
-        If only the checksum can tell whether a batch's last offset is right, the batches below
-        `start` are verified. Raises CorruptRecordError.
+        In a segment with gaps only its checksum tells whether a batch's last offset is right. There
+        the batches below `start` are verified. Raises CorruptRecordError.
         """
         shift = self.entry.shift
         first = int(np.searchsorted(self.batches.last_offset, start - shift))
@@ -84,7 +84,7 @@ class Window:
         return rest.slice(0, int(np.searchsorted(begins, end - shift)))
 
     def verify(self, batches: BatchTable) -> None:
-        """Raise CorruptRecordError with position and offset where a checksum is wrong."""
+        """Raise CorruptRecordError, with position and offset, if a batch's checksum is wrong."""
         try:
             verify_checksums(self.data, batches)
         except CorruptRecordError as error:
@@ -98,12 +98,13 @@ class Window:
         batches: BatchTable,
         max_bytes: int | None = None,
     ) -> "DecodedRecords":
-        """Return the records of `batches`, some of the window's, within [start, end) of the log.
+        """Return the records of `batches` within [start, end) of the log.
 
-        Verifies the checksums first. Raises CorruptRecordError with position and offset, also for a
-        batch that decompresses to more than `max_bytes` (None: the limit of `decode`).
+        `batches` are some of the window's. Their checksums are verified first. Raises
+        CorruptRecordError, with position and offset, also for a batch that decompresses to more
+        than `max_bytes` (None: the limit of `decode`).
         """
-        # Imported with the first records, so that a service starts without the kernels.
+        # Imported when records are first decoded, so that a service starts without the kernels.
         from sparklog.record.decode import decode
 
         self.verify(batches)
@@ -137,15 +138,15 @@ def windows(
 ) -> Iterator[Window]:
     """Yield the batches of a segment, from its beginning or from an entry of its offset index.
 
-    The first window has `size` bytes. Each further one has twice as many as the one before it, up
-    to `size_max` (None: `size`); fewer where the file ends, more if a batch alone is larger. `due`
-    is the offset (in the file) at which the first batch behind `floor` must begin, if the caller
-    knows it.
+    The first window has `size` bytes, each further one twice as many as the one before it, up to
+    `size_max` (None: `size`). A window has fewer bytes if the file ends, and more if one batch is
+    larger. `due` is the offset (of the file) at which the first batch behind `floor` must begin, if
+    the caller knows it.
 
-    A committed segment has no torn tail. Raises CorruptRecordError, with position and offset of the
-    log, for a file that is shorter than the metadata says, for bytes that are no batch, and for a
-    batch with other offsets than those due, after it has yielded everything before. Does not verify
-    checksums. Raises CorruptIndexError if no batch begins at the entry.
+    A committed segment has no torn tail. Raises CorruptRecordError, with the position and the
+    offset of the log, for a file that is shorter than the metadata says, for bytes that are no
+    batch, and for a batch with other offsets than those due; all batches before were yielded then.
+    Raises CorruptIndexError if no batch begins at the entry. Checksums are not verified.
     """
     entry, position, need = segment.entry, floor.position, size
     due = due if position else entry.file_base_offset
@@ -169,7 +170,7 @@ def windows(
         if len(data) < min(need, left):
             problem += f"; the metadata says that it has {entry.log_bytes} bytes: it was cut"
         else:
-            need = told_size(data)
+            need = size_in_header(data)
             if len(data) < need <= left:
                 continue  # a batch larger than the window
         raise _damage(entry, floor, position, due, problem)
@@ -179,27 +180,27 @@ def windows(
 
 
 def checked_windows(segment: SegmentLog) -> Iterator[Window]:
-    """Yield the windows of a whole segment, each verified; compare the row's checksum at the end.
+    """Yield the windows of a whole segment, verified; at the end compare the row's checksum.
 
-    The row's checksum also covers base offsets and leader epochs; a batch's checksum does not. A
-    copy of the batches gets a new checksum, which would hide such damage. Raises as `windows`, and
-    CorruptRecordError for a wrong checksum.
+    The row's checksum also covers base offsets and leader epochs; a batch's checksum does not. So a
+    copy of the segment needs this check: it gets a new row with a new checksum, which would hide
+    such damage. Raises as `windows`, and CorruptRecordError for a wrong checksum.
     """
-    crc, told = 0, segment.entry.log_crc32c
+    crc, expected = 0, segment.entry.log_crc32c
     for window in windows(segment):
         window.verify(window.batches)
         crc = extend_crc32c(crc, byte_view(window.data)[: int(window.batches.end_position[-1])])
         yield window
-    if told not in (None, crc):
-        raise CorruptRecordError(f"the CRC-32C of the file is {crc}, its row says {told}")
+    if expected not in (None, crc):
+        raise CorruptRecordError(f"the CRC-32C of the file is {crc}, its row says {expected}")
 
 
 def count_in_place(batches: BatchTable, entry: SegmentEntry, due: int | None) -> int:
-    """Return how many leading batches have offsets that are right there, in the file's numbering.
+    """Return how many leading batches have the offsets that are due, in the file's numbering.
 
     `due` is the offset behind the batch before them. If it is None (not known), the first batch
-    only has to be inside the segment. Of a wrapper only the last offset is known. If two batches
-    overlap, the first one counts only if it follows the batch before it without a gap.
+    must only be inside the segment. Only the last offset of a wrapper is known. If two batches
+    overlap, the first of them counts only if it follows the batch before it without a gap.
     """
     first = entry.file_base_offset if due is None else due
     follows = batches.base_offset == batches.due_offsets(first)
@@ -217,11 +218,11 @@ def count_in_place(batches: BatchTable, entry: SegmentEntry, due: int | None) ->
 
 
 def _names_batch(floor: OffsetPosition, batches: BatchTable, in_place: int) -> bool:
-    """Return whether the batches at an entry's position are those that the entry means.
+    """Whether an entry of the offset index belongs to the batches at its position.
 
-    Before Kafka 4 an entry had the position of the first batch of an append and the last offset of
-    all its batches. If that offset is beyond the window, it is enough that all batches of the
-    window are in place and that they are more than one.
+    Before Kafka 4 an entry had the position of the first batch of an append, and the last offset of
+    the whole append. If that offset is behind the window, the window must have several batches, all
+    in place.
     """
     lasts = batches.last_offset[:in_place]
     return floor.offset in lasts or (1 < in_place == len(batches) and lasts[-1] < floor.offset)
@@ -237,7 +238,7 @@ def _misplaced(entry: SegmentEntry, batches: BatchTable) -> str:
 def _damage(
     entry: SegmentEntry, floor: OffsetPosition, position: int, due: int | None, problem: str
 ) -> CorruptRecordError | CorruptIndexError:
-    """Return the damage at `position`, the place of offset `due`; without `due` the index's."""
+    """Return the error for damage at `position`, the place of `due`; without `due` the index's."""
     if due is None:
         return _index_error(floor, problem)
     return CorruptRecordError(problem, position=position, offset=due + entry.shift)

@@ -1,20 +1,20 @@
-"""Consume: a topic's metadata and files to records, and ListOffsets' answers.
+"""Read topics: from their metadata and files to records, to batches, and to ListOffsets' answers.
 
     topic      TopicReader: log start, log end, offsets for times, slices of segments
     slices     slices to Arrow records, checked and in the order of the log
-    raw        slices to record batches as they lie in the files, with the offsets of the log
+    raw        slices to record batches, not decoded, with the offsets of the log
     ranges     slices to ranges of files: the whole batches that a fetch answers with
     isolation  which batches a reader of committed records leaves out
     find       the record that an offset or a time leads to
-    opened     a segment's files; indexes only as far as they can be trusted
+    opened     a segment's files; an index that is missing or wrong is not used
     kept       segments kept open, for a process that makes many lookups
     followed_topics   readers of the newest version, for a process that answers many requests
-    poll       waiting for records, many requests at once
-    rebuild    indexes made anew from the log, and committed
+    poll       fetches that wait for new records, many at once
+    rebuild    rebuilds indexes and commits them; the one module here that writes
 
-A slice names a segment and the offsets wanted of it. The reader finds their position in the file,
-so planning a read opens no file. `slices` is not imported here: it loads the kernels, which a
-command that only asks for offsets does without.
+A slice names a segment and some of its offsets. Their position in the file is found when the slice
+is read, so planning a read opens no file. `slices` is not imported here, because it loads the
+kernels: a command that only asks for offsets does not need them.
 """
 
 from sparklog.log_reader.topic import EARLIEST, LATEST, MAX_TIMESTAMP, TopicReader

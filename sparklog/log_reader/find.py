@@ -13,10 +13,10 @@ from sparklog.model import NO_TIMESTAMP, UNKNOWN_OFFSET, TimestampOffset
 
 
 def find_offset(reader: TopicReader, partition: int, offset: int) -> FoundBatch | None:
-    """Return the batch that holds an offset of the log, or the next one where a gap is.
+    """Return the batch that holds an offset of the log; if the offset is in a gap, the next batch.
 
-    None when no batch is left from there on. Raises UnknownTopicError, OffsetOutOfRangeError for an
-    offset that is not in the log, CorruptRecordError naming file, position and offset, and
+    None if there is no batch behind the gap. Raises UnknownTopicError, OffsetOutOfRangeError for an
+    offset that is not in the log, CorruptRecordError, which names file, position and offset, and
     MissingFileError.
     """
     reader.partition(partition).check_range(offset, offset + 1)
@@ -31,10 +31,11 @@ def find_offset(reader: TopicReader, partition: int, offset: int) -> FoundBatch 
 
 
 def find_timestamp(reader: TopicReader, partition: int, timestamp: int) -> TimestampOffset:
-    """Return the first record of a partition's log with a timestamp >= `timestamp`.
+    """Return the first record of a partition's log with a timestamp >= `timestamp` (ms).
 
-    (-1, -1) when there is none. Where Kafka gives up after the first segment that may match
-    (UnifiedLog.fetchOffsetByTimestamp), the search goes on to later ones.
+    A miss is UNKNOWN_OFFSET. Kafka looks only into the first segment that may have such a record
+    (UnifiedLog.fetchOffsetByTimestamp); this search goes on to later segments. Raises
+    UnknownTopicError, CorruptRecordError and MissingFileError, as `find_offset`.
     """
     start, segments = reader.partition(partition).log_start_offset, reader.image.segments(partition)
     slot = segments.first_with_timestamp(timestamp, start)
@@ -51,9 +52,9 @@ def find_timestamp(reader: TopicReader, partition: int, timestamp: int) -> Times
 def find_newest(reader: TopicReader, partition: int) -> TimestampOffset:
     """Return the first record with the largest timestamp of a partition's log.
 
-    (-1, -1) when no record has a timestamp. The largest timestamp in a segment's row is
-    an upper bound: the log may start above that record, a past log may end below it, or compaction
-    may have dropped it.
+    UNKNOWN_OFFSET if no record has a timestamp. The largest timestamp in a segment's row is only an
+    upper bound: the record that had it may be below the log start, behind the end of a past log, or
+    dropped by compaction. Raises as `find_timestamp`.
     """
     log, segments = reader.partition(partition), reader.image.segments(partition)
     start, end = log.log_start_offset, log.log_end_offset
@@ -69,7 +70,7 @@ def find_newest(reader: TopicReader, partition: int) -> TimestampOffset:
         found = ask(reader.opened(entry), reader.directory, question)
         best = max(best, found, key=lambda one: (one.timestamp, -one.offset))
         if found.timestamp == bounds[slot]:
-            break  # no other segment has a later one, and none before it an equal one
+            break  # no segment has a newer record, and no earlier segment one as new
         bounds = bounds.copy()
         bounds[slot] = NO_TIMESTAMP
     return best

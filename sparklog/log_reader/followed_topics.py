@@ -1,11 +1,11 @@
-"""The topics of the log dir as the metadata log has them: what lookups and fetches read.
+"""Readers of all topics at the newest version, for the lookups and fetches of a service.
 
-One look whether the next entry exists shows whether anything was committed to any topic. Every
-request looks, so no answer is older than its request. An object store is asked over the network, so
-there an answer may be `poll_interval_ms` old. But a log end, and the answer that something does not
-exist, are always of the newest version.
+To learn whether anything was committed to any topic, it is enough to ask for the next entry of the
+metadata log. On a local disk every request asks, so no answer is older than its request. An object
+store is asked over the network, so there an answer may be `poll_interval_ms` old. Two answers are
+always of the newest version: a log end offset, and that something does not exist.
 
-A version that others committed is made durable before it is served, once.
+If another process has committed a version, it is made durable before it is served.
 """
 
 from collections.abc import Mapping
@@ -20,13 +20,14 @@ from sparklog.log_reader import TopicReader
 from sparklog.log_reader.kept import KeptSegments
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import Image, TopicImage
+from sparklog.metadata.past import PastCatalog
 from sparklog.model import TopicDescription
 
 Topics = Mapping[str, TopicDescription]
 
 
 class _Seen(NamedTuple):
-    """An image that is durable, and when it was the newest (by CLOCK_BOOTTIME)."""
+    """An image that is durable, and the last time it was the newest one (`Clock.boot_ms`)."""
 
     image: Image
     looked_ms: int
@@ -46,10 +47,9 @@ class FollowedTopics:
         self._readers: dict[str, TopicReader] = {}
 
     def topics(self) -> Topics:
-        """Return the topics that exist, by name, in name order.
+        """Return the topics that exist, by name, in name order; none in an empty directory.
 
-        There are none before the first one made the log dir. Raises LogDirError for a directory
-        that is no log dir.
+        (The first topic makes the log dir.) Raises LogDirError for a directory that is no log dir.
         """
         image = self.image()
         return {} if image is None else image.names
@@ -69,15 +69,15 @@ class FollowedTopics:
         return image
 
     def note(self, image: Image) -> None:
-        """Take an image that this process has committed: it is durable, and at hand from now on."""
+        """Take an image that this process has committed, which is durable."""
         with self._taking:
             if self._seen is None or self._seen.image.version < image.version:
                 self._seen = _Seen(image, self._clock.boot_ms())
 
     def _take(self, found: _Seen) -> None:
-        """Take what a look has found, unless a newer image was taken since the look began.
+        """Take the image that a look has found, unless a newer one was taken since the look began.
 
-        A later look may find a lower version: of another log, or of one that was repaired.
+        A later look may find a lower version: of another log, or of a repaired one.
         """
         with self._taking:
             seen = self._seen
@@ -87,15 +87,15 @@ class FollowedTopics:
 
     @property
     def last_seen(self) -> Image | None:
-        """The image of the last look, which may be old; None before the first."""
+        """The image of the last look, which may be old; None before the first look."""
         return None if self._seen is None else self._seen.image
 
     def has_seen(self, name: str) -> bool:
-        """Whether the topic existed at the last look; it may be deleted since."""
+        """Whether the topic existed at the last look."""
         return self.last_seen is not None and name in self.last_seen.names
 
     def topic(self, name: str) -> TopicDescription:
-        """Return a topic. Raises UnknownTopicError, which names no other topic."""
+        """Return a topic. Raises UnknownTopicError, whose message names no other topic."""
         return _named(self.topics(), name)
 
     def reader(self, name: str) -> TopicReader:
@@ -120,10 +120,10 @@ class FollowedTopics:
         return known
 
     def reader_at_hand(self, name: str, *, is_newest: bool = False) -> TopicReader | None:
-        """Return the same without reading anything or waiting, None when that is not possible.
+        """Return the topic's reader without reading a file; None if a file has to be read.
 
-        On an object store `is_newest` always gives None: the store must be asked. Raises
-        UnknownTopicError.
+        With `is_newest` that is always so on an object store. Raises UnknownTopicError if the topic
+        surely does not exist.
         """
         image = self.image_at_hand(is_newest=is_newest)
         if image is None:
@@ -136,7 +136,7 @@ class FollowedTopics:
         return self._reader(topic) if topic is not None and topic.is_open else None
 
     def image_at_hand(self, *, is_newest: bool = False) -> Image | None:
-        """Return the newest image without reading anything, None when that is not possible."""
+        """Return the newest image without reading a file; None if a file has to be read."""
         seen, now_ms = self._seen, self._clock.boot_ms()
         if seen is None:
             return None
@@ -151,12 +151,10 @@ class FollowedTopics:
 
     def past_reader(self, name: str, version: int | None, timestamp_ms: int | None) -> TopicReader:
         """Return a reader of a topic as one commit left it; raises as `PastCatalog`."""
-        from sparklog.metadata.past import PastCatalog
-
         past = PastCatalog(self._catalog, version=version, timestamp_ms=timestamp_ms)
         topic = past.topics().get(name)
         if topic is None:
-            raise UnknownTopicError(f"unknown topic {name!r}", topic=name)
+            raise _unknown(name)
         return TopicReader(self.files, topic, past.topic_image(topic), self._kept)
 
     def let_go(self) -> None:
@@ -165,7 +163,7 @@ class FollowedTopics:
         self._readers.clear()
 
     def age_ms(self) -> int | None:
-        """Return how long ago the image was last seen to be the newest; None before the first."""
+        """Return how long ago (ms) the image was surely the newest; None before the first look."""
         seen = self._seen
         return None if seen is None else self._clock.boot_ms() - seen.looked_ms
 

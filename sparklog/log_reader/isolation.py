@@ -1,8 +1,8 @@
 """isolation.level: whether a reader sees records of transactions that were aborted.
 
-A segment's row knows the aborted transactions that reach into it as a producer and a span of
-offsets. A batch is theirs if it is transactional, of that producer, begins in the span, and is no
-marker: control batches are never records. Kafka's default is read_uncommitted.
+A segment's row has the aborted transactions that reach into it, each as a producer id and a span of
+offsets. A batch belongs to one of them if it is transactional, of that producer, begins in the
+span, and is no control batch. Kafka's default is read_uncommitted.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ class AbortedSpan(NamedTuple):
 
 
 def aborted_spans(segments: Iterable[SegmentEntry]) -> tuple[AbortedSpan, ...]:
-    """Return the aborted transactions that the rows of a partition know, each once."""
+    """Return the aborted transactions in the rows of a partition, each once."""
     spans = {
         AbortedSpan(
             one.producer_id, entry.base_offset + one.first_delta, entry.base_offset + one.last_delta
@@ -36,7 +36,7 @@ def aborted_spans(segments: Iterable[SegmentEntry]) -> tuple[AbortedSpan, ...]:
 
 
 def is_aborted(batches: BatchTable, shift: int, spans: Sequence[AbortedSpan]) -> NDArray[np.bool_]:
-    """Return, for each batch, whether one of the spans is its transaction.
+    """Return, for each batch, whether it belongs to one of the aborted transactions.
 
     `shift` is added to the file's offsets to get the log's.
     """
@@ -50,7 +50,7 @@ def is_aborted(batches: BatchTable, shift: int, spans: Sequence[AbortedSpan]) ->
 
 
 def committed(batches: BatchTable, entry: SegmentEntry) -> BatchTable:
-    """The batches of a segment, in the file's numbering, without those of aborted transactions."""
+    """Return the batches of a segment, in the file's numbering, without aborted transactions'."""
     if not entry.aborted:
         return batches
     return batches.take(~is_aborted(batches, entry.shift, aborted_spans([entry])))

@@ -1,13 +1,13 @@
 """Segments kept open from one lookup to the next.
 
-    indexes     mapped, and read where a search goes
-    logs        open, and read as far as a lookup needs; if they were mapped, all pages that lookups
-                have ever touched would count as memory of the process
-    parts       of logs that are not local, as they were fetched
+    indexes     memory maps: a search touches few pages of them
+    logs        open files. If they were mapped, every page that a lookup has ever touched would
+                count as memory of the process
+    parts       of logs in an object store, as they were fetched
 
-The bytes of a segment never change, and a segment whose row changes is another one here, so nothing
-that is kept is ever out of date. But a file that vacuum has deleted keeps its space on disk while
-it is open: a process that keeps segments for long calls `let_go` from time to time.
+Nothing that is kept is ever out of date: the bytes of a segment never change, and a segment whose
+row changes is another one here. But a file that vacuum has deleted keeps its space on disk while it
+is open. So a process that keeps segments for long calls `let_go` from time to time.
 """
 
 from dataclasses import replace
@@ -21,13 +21,14 @@ from sparklog.record.batches import Buffer
 from sparklog.storage.files import Files, Reader
 
 SEGMENTS: Final = 128
-"""Each has two maps and three descriptors at most: each of Python's maps keeps a descriptor."""
+"""How many segments are kept. Each has at most two maps and three descriptors, because each of
+Python's maps keeps a descriptor."""
 PARTS: Final = 128
-"""At most 8 MiB."""
+"""How many parts of remote logs are kept, each of LOOKUP_BYTES at most: 8 MiB in all."""
 
 
 class KeptSegments:
-    """The segments looked into last, of all topics; for several threads at once.
+    """The segments of the last lookups, of all topics; for several threads at once.
 
     Failures are not kept: a file that could not be opened is tried again by the next lookup.
     """
@@ -40,12 +41,12 @@ class KeptSegments:
     def opened(self, directory: str, entry: SegmentEntry) -> SegmentLog:
         """Return a segment of the topic in `directory`, as `opened.opened`.
 
-        Raises MissingFileError when its log is gone.
+        Raises MissingFileError if its log is gone.
         """
         return self._segment(directory, entry)
 
     def let_go(self) -> None:
-        """Close everything; lookups that are under way go on with their open files."""
+        """Close all files and maps; lookups that are under way go on with theirs."""
         self._segment.cache_clear()
         self._part.cache_clear()
 

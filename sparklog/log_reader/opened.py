@@ -1,7 +1,7 @@
-"""A segment's files, opened as they are needed; indexes only as far as they can be trusted.
+"""A segment's files, each opened when it is first read.
 
-An index that is missing, cut or damaged is named in a warning and not used: the segment is walked
-from its beginning, and no record is lost.
+An index file that is missing, cut or damaged is not used. A warning names it, and the segment is
+walked from its beginning instead, so no record is lost.
 """
 
 import warnings
@@ -14,12 +14,13 @@ from sparklog.errors import CorruptIndexError, CorruptRecordError, MissingFileEr
 from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log.offset_index import OffsetIndex
 from sparklog.log.time_index import TimeIndex
-from sparklog.log.windows import Reader, SegmentLog
+from sparklog.log.windows import SegmentLog
 from sparklog.model import SegmentEntry
 from sparklog.record.batches import Buffer
 from sparklog.storage.files import Files
 
 Answer = TypeVar("Answer")
+Data = TypeVar("Data", bound=Buffer)
 
 
 def log_path(directory: str, entry: SegmentEntry) -> str:
@@ -32,23 +33,25 @@ def log_path(directory: str, entry: SegmentEntry) -> str:
     return f"{directory}/{entry.log_path}"
 
 
-def sliced(read: Reader, entry: SegmentEntry) -> Reader:
-    """Return a reader of a segment, made of a reader of its file.
+def sliced(read: Callable[[int, int], Data], entry: SegmentEntry) -> Callable[[int, int], Data]:
+    """Return a reader of a segment: read(position, length), made of a reader of its file.
 
-    Positions count from the segment's first byte. It returns fewer bytes if the segment ends first.
+    Positions count from the segment's first byte. The reader returns fewer bytes if the segment
+    ends first.
     """
     first, size = entry.log_position, entry.log_bytes
 
-    def read_slice(position: int, length: int) -> Buffer:
+    def read_slice(position: int, length: int) -> Data:
         return read(first + position, max(min(length, size - position), 0))
 
     return read_slice
 
 
 def opened(files: Files, directory: str, entry: SegmentEntry) -> SegmentLog:
-    """Return a segment whose bytes are views of its files; no file is opened before it is used.
+    """Return a segment whose bytes are views of its files; opens no file yet.
 
-    Its indexes raise CorruptIndexError when they cannot be right.
+    `directory` is the topic's. An index raises CorruptIndexError if its file is missing, or does
+    not have the size that the metadata says.
     """
     path = log_path(directory, entry)
     return SegmentLog(
@@ -64,8 +67,8 @@ def scanned(
 ) -> SegmentLog:
     """Return a segment to be read from front to back, from `position` up to an offset of the log.
 
-    From an object store the next bytes are fetched meanwhile. The position of `end_offset` in the
-    file is estimated from its place among the segment's offsets.
+    While one part of it is worked on, the next parts are fetched from an object store, up to about
+    the position of `end_offset`. That is estimated: as if all offsets took the same bytes.
     """
     entry = segment.entry
     wanted = min(end_offset, entry.next_offset) - entry.base_offset
@@ -76,16 +79,16 @@ def scanned(
 
 
 def scanned_whole(files: Files, directory: str, entry: SegmentEntry) -> SegmentLog:
-    """As `opened`, for a walk over the whole `.log`."""
+    """Return a segment to be read from its first byte to its last, as `scanned`."""
     segment = opened(files, directory, entry)
     return scanned(files, directory, segment, 0, entry.next_offset)
 
 
 def ask(segment: SegmentLog, directory: str, question: Callable[[SegmentLog], Answer]) -> Answer:
-    """Return the answer to a question about a segment, asked again without an index that is wrong.
+    """Return `question(segment)`; if an index is wrong, ask again without that index.
 
-    `directory` is the topic's. Warns of such an index (SparklogWarning). Raises CorruptRecordError
-    naming file, position and offset, and MissingFileError.
+    `directory` is the topic's. A SparklogWarning names the wrong index. Raises CorruptRecordError,
+    which names file, position and offset, and MissingFileError.
     """
     while True:
         try:

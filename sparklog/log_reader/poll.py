@@ -1,4 +1,4 @@
-"""Long polls: all fetches that wait for records of a topic share one look at the metadata."""
+"""Long polls: all fetches that wait for records of a topic share one watch of its metadata."""
 
 import asyncio
 from collections import defaultdict
@@ -27,7 +27,7 @@ class Poll:
         self._waiting: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._known: dict[str, TopicReader] = {}
-        """The reader of each watch's last look: the fetches that wait know of it."""
+        """By topic, the newest reader that its watch has seen."""
         self._is_closed = False
 
     async def wait_for_more(
@@ -38,10 +38,11 @@ class Poll:
         timeout_s: float,
         isolation: str = READ_UNCOMMITTED,
     ) -> TopicReader:
-        """Return a reader whose partition goes beyond `offset`, or the newest after `timeout_s`.
+        """Return a reader in which the partition ends above `offset`; after `timeout_s` the newest.
 
-        A partition goes as far as `isolation` lets a reader see. Returns at once when the service
-        is shutting down. Raises UnknownTopicError when the topic is deleted.
+        A partition ends at its log end offset or, for `isolation` "read_committed", at its last
+        stable offset. Returns at once if the service is shutting down. Raises UnknownTopicError if
+        the topic is deleted.
         """
         topic = reader.topic.name
         deadline = asyncio.get_running_loop().time() + timeout_s
@@ -50,7 +51,7 @@ class Poll:
                 while not self._is_closed:
                     if reader.partition(partition).end_offset(isolation) > offset:
                         break
-                    # A watch wakes nobody twice: a fetch that comes later takes what it has seen.
+                    # A watch tells a change once: a later fetch takes its newest reader.
                     known = self._known.get(topic, reader)
                     if known.image.version <= reader.image.version:
                         await self._change(topic)
@@ -70,7 +71,7 @@ class Poll:
             waiting.discard(future)
 
     async def _watch(self, topic: str) -> None:
-        """Look again and again, until no fetch waits."""
+        """Ask for the newest reader every `interval_s`, until no fetch waits."""
         waiting = self._waiting[topic]
         try:
             while waiting and not self._is_closed:

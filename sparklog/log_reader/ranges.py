@@ -1,12 +1,12 @@
 """Slices of segments to ranges of files: the whole record batches that a fetch answers with.
 
-    first batch   the index's floor entry, or where the last fetch ended; headers are walked from it
-    last batch    the index's entry below the limit; headers are walked from it
-    range         passed on without being read
+    first batch   headers are walked from the index's floor entry, or from the end of the last fetch
+    last batch    headers are walked from the last index entry within the limit of bytes
+    range         the bytes from the first to the last batch; they are sent without being read
 
-Offsets and sizes in headers are compared with the batches around them; checksums are left to the
-reader that decodes the records. A segment that is not sealed is copied, and its batches get the
-log's base offsets.
+Offsets and sizes in headers are compared with those of the batches around them. Checksums are not
+verified: the client that decodes the records does that. If a segment is not sealed, its batches are
+copied and get the log's base offsets.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +19,7 @@ from sparklog.errors import CorruptIndexError, CorruptRecordError
 from sparklog.log.lookup import floor_of
 from sparklog.log.names import INDEX_SUFFIX
 from sparklog.log.windows import SegmentLog
-from sparklog.log_reader.opened import ask, log_path, opened
+from sparklog.log_reader.opened import ask, log_path, opened, sliced
 from sparklog.metadata.image import Slice
 from sparklog.model import OffsetPosition, SegmentEntry
 from sparklog.record import layout
@@ -29,14 +29,14 @@ from sparklog.storage.files import Files, Reader, flat_view
 from sparklog.storage.kept_file import KeptFile
 
 FILES: Final = 256
-"""Files that are kept open, of all topics."""
+"""How many files are kept open, of all topics."""
 SEGMENTS: Final = 1024
-"""Segments whose index is kept open: a map each, if it has one."""
+"""How many segments are kept with their offset indexes, each of which is a memory map."""
 POSITIONS: Final = 10_000
-"""Ends of answers that are remembered: a reader goes on from there."""
+"""How many ends of answers are remembered: a client's next fetch begins at one of them."""
 HEADERS_BYTES: Final = 4096
 REMOTE_HEADERS_BYTES: Final = 64 * 1024
-"""So many bytes are read at once to walk headers, of a local file and of an object."""
+"""How many bytes one read of headers takes: of a local file, and of an object."""
 
 _HEADER = Struct(">qi4xb6xi")
 """Base offset, length, magic, last offset delta; the delta is one of magic 2."""
@@ -64,7 +64,7 @@ Batches = memoryview | FileRange
 
 
 class _Batch(NamedTuple):
-    """A batch in its file: position from the segment's first byte, offsets in its numbering."""
+    """A batch: position from the segment's first byte, size, first and last offset in the file."""
 
     position: int
     size: int
@@ -101,12 +101,13 @@ class BatchRanges:
         at_least_one: bool = False,
         at_once: bool = False,
     ) -> Sequence[Batches]:
-        """Return the batches that hold the offsets of slices, as many as `max_bytes` has room for.
+        """Return the batches that hold the offsets of slices, at most `max_bytes` of them.
 
-        The first may begin before the first offset, the last may end after the last one; with
-        `at_least_one` there is one, however large. `directory` is the topic's. Batches before
-        damage are returned; damage in the first raises CorruptRecordError naming file, position and
-        offset. Raises MissingFileError; with `at_once` BlockingIOError if the call would wait.
+        The first batch may begin before the first offset, the last one may end after the last
+        offset. With `at_least_one` the first batch is returned even if it is larger than
+        `max_bytes`. `directory` is the topic's. The batches before damage are returned; damage in
+        the first batch raises CorruptRecordError, which names file, position and offset. Raises
+        MissingFileError, and with `at_once` BlockingIOError if the call would wait for a disk.
         """
         found: list[Batches] = []
         left = max_bytes
@@ -127,12 +128,12 @@ class BatchRanges:
     def _of_slice(
         self, directory: str, one: Slice, max_bytes: int, at_least_one: bool, at_once: bool
     ) -> tuple[Batches | None, bool]:
-        """Return the batches of one slice, and whether they are all of them."""
+        """Return the batches of one slice (None: no batch), and whether all of them fit."""
         entry = one.segment
         if at_once and not self._files.is_local:
             raise BlockingIOError
         file = self._file(log_path(directory, entry))
-        read = _part(file.at_once if at_once and isinstance(file, KeptFile) else file, entry)
+        read = sliced(file.read_cached if at_once and isinstance(file, KeptFile) else file, entry)
         if isinstance(file, KeptFile) and not file.reaches(entry.log_position + entry.log_bytes):
             raise _cut(directory, entry, file.size)
         begin, end = 0, entry.log_bytes
@@ -151,10 +152,10 @@ class BatchRanges:
     def _range(self, file: Reader, start: int, size: int, at_once: bool) -> Batches:
         if not isinstance(file, KeptFile):
             return file(start, size)
-        if not file.is_at_hand(start, size):
+        if not file.seems_cached(start, size):
             if at_once:
                 raise BlockingIOError
-            file.bring(start, size)
+            file.load(start, size)
         return FileRange(file, start, size)
 
     # ------------------------------------------------------------------------------------ positions
@@ -162,7 +163,10 @@ class BatchRanges:
     def _bounds(
         self, read: Reader, one: Slice, max_bytes: int, at_least_one: bool, segment: SegmentLog
     ) -> tuple[int, int, bool]:
-        """Return where the batches of a slice begin and end, and whether they are all of them."""
+        """Return the positions where a slice's batches begin and end, and whether all of them fit.
+
+        Positions count from the segment's first byte.
+        """
         entry = segment.entry
         place = self._begin(read, segment, one.start - entry.shift)
         if place is None:
@@ -178,7 +182,10 @@ class BatchRanges:
         return begin, stop, is_all
 
     def _begin(self, read: Reader, segment: SegmentLog, offset: int) -> OffsetPosition | None:
-        """Return where the batch with an offset, or the next one, begins; None if there is none."""
+        """Return offset and position of the batch that holds `offset`, or of the next one.
+
+        None if there is none. Offsets are the file's own.
+        """
         entry = segment.entry
         if offset <= entry.file_base_offset:
             return OffsetPosition(entry.file_base_offset, 0)
@@ -245,12 +252,6 @@ class BatchRanges:
                 raise _misplaced(batch, entry, due, floor)
             yield batch
             position, due = end, batch.last + 1
-
-
-def _part(read: Reader, entry: SegmentEntry) -> Reader:
-    """Return a reader of the segment alone: positions count from its first byte in the file."""
-    first, size = entry.log_position, entry.log_bytes
-    return lambda start, length: read(first + start, min(length, size - start))
 
 
 def _batch_at(data: memoryview, at: int, position: int, due: int | None) -> _Batch:

@@ -22,7 +22,7 @@ from sparklog.record.batches import BatchTable, byte_view, with_offsets_raised
 from sparklog.storage.files import Files, flat_view
 
 PIECE_BYTES: Final = 1024 * 1024
-"""How much is mapped, and handed on, at once."""
+"""How many bytes are mapped, and handed on, at once."""
 
 
 def raw_batches(
@@ -35,12 +35,12 @@ def raw_batches(
 ) -> Iterator[memoryview]:
     """Yield whole record batches that hold the offsets of slices, in the order of the log.
 
-    As a fetch answers: the first batch may begin before the first offset, the last may end after
-    the last one, and there is at least one batch however few bytes are asked for. `directory` is
-    the topic's. With `isolation` READ_COMMITTED batches of aborted transactions are left out.
-    The order of batches is checked, checksums are not: the reader of the records does that. Raises
-    CorruptRecordError naming file, position and offset, after everything before it was yielded, and
-    MissingFileError.
+    As in the answer to a fetch, the first batch may begin before the first offset, the last one may
+    end after the last offset, and the first batch is yielded even if it is larger than `max_bytes`.
+    `directory` is the topic's. With `isolation` READ_COMMITTED batches of aborted transactions are
+    left out. The order of batches is checked; checksums are not verified, because the reader that
+    decodes the records does that. Raises CorruptRecordError, which names file, position and offset,
+    after all batches before the damage were yielded, and MissingFileError.
     """
     left, is_first = max_bytes, True
     for piece in slices:

@@ -1,9 +1,11 @@
-"""Indexes made anew from the `.log` alone, byte for byte as a broker rebuilds them.
+"""Rebuild the indexes of segments from their `.log` alone, byte for byte as a broker does.
 
-    read the log, every checksum verified -> new index files, synced -> one commit swaps the paths
+    read      the log, and verify every checksum
+    write     new index files, durably
+    commit    the new paths, in one entry
 
-Files never change, so a rebuilt index has a new name; the old file is left to vacuum. Readers go on
-meanwhile: with the old index, or without one.
+A file never changes, so a rebuilt index has a new name, and vacuum deletes the old file. Meanwhile
+readers go on with the old index, or without one.
 """
 
 import os
@@ -26,26 +28,25 @@ from sparklog.storage.files import Files
 def rebuild_indexes(
     catalog: Catalog, topic: str, partition: int | None = None
 ) -> list[SegmentEntry]:
-    """Give every segment of a topic, or of one partition, the indexes that its log asks for.
+    """Rebuild all indexes of a topic, or of one partition, that are missing or wrong.
 
-    Segments whose indexes are right already are left alone; the others are returned, with their
-    rows as they are now. The interval is the topic's index.interval.bytes.
-    One commit a partition. Raises UnknownTopicError; CorruptRecordError naming file, position and
-    offset when a log is damaged, after the partitions before it were committed; MissingFileError.
+    Returns the new rows of these segments. Each partition is one commit. Raises UnknownTopicError,
+    MissingFileError, and CorruptRecordError, which names file, position and offset, if a log is
+    damaged; the partitions before it are committed then.
     """
     description = catalog.topic(topic)
     if partition is not None:
         check_partition(description, partition)
-    interval = TopicConfig.parse(description.configs).index_interval_bytes
-    mended: list[SegmentEntry] = []
+    interval_bytes = TopicConfig.parse(description.configs).index_interval_bytes
+    rows: list[SegmentEntry] = []
     for number in range(description.num_partitions) if partition is None else [partition]:
         found = [
-            rebuilt(catalog.files, catalog.clock, description, entry, interval)
+            rebuilt(catalog.files, catalog.clock, description, entry, interval_bytes)
             for entry in catalog.topic_image(description).segments(number)
         ]
         fresh = [entry for entry in found if entry is not None]
-        mended += commit_indexes(catalog, description, fresh)
-    return mended
+        rows += commit_indexes(catalog, description, fresh)
+    return rows
 
 
 def rebuilt(
@@ -57,10 +58,10 @@ def rebuilt(
     *,
     force: bool = False,
 ) -> SegmentEntry | None:
-    """Write a segment's indexes anew, durably, and return its row with them: not yet committed.
+    """Write a segment's indexes anew, durably; return its row with them, not yet committed.
 
-    None, and nothing written, when the indexes it has are right, unless `force`. Raises
-    CorruptRecordError naming file, position and offset, and MissingFileError.
+    Unless `force` is given, None if its indexes are right: then nothing is written. Raises as
+    `indexes_of`.
     """
     directory = topic_directory(topic)
     indexes = indexes_of(files, directory, entry, interval_bytes)
@@ -86,8 +87,9 @@ def rebuilt(
 def indexes_of(files: Files, directory: str, entry: SegmentEntry, interval_bytes: int) -> Indexes:
     """Return the right indexes of a segment (LogSegment.recover); `directory` is the topic's.
 
-    Every checksum is verified, window by window: memory holds one window and the indexes.
-    Raises CorruptRecordError naming file, position and offset, and MissingFileError.
+    `interval_bytes` is index.interval.bytes. Every checksum is verified. Memory holds one window of
+    the log and the indexes. Raises CorruptRecordError, which names file, position and offset, and
+    MissingFileError.
     """
     indexer = Indexer(entry.file_base_offset, interval_bytes)
     try:
@@ -123,7 +125,7 @@ def commit_indexes(
 def live_entries(
     image: TopicImage, entries: Sequence[SegmentEntry]
 ) -> Mapping[SegmentKey, SegmentEntry]:
-    """Return an image's rows of those of the segments that are live, by key."""
+    """Return the rows that an image has of these segments, by key; a removed segment has none."""
     wanted: dict[int, list[SegmentKey]] = {}
     for entry in entries:
         wanted.setdefault(entry.partition, []).append(entry.key)
@@ -155,7 +157,7 @@ def are_right(files: Files, directory: str, entry: SegmentEntry, indexes: Indexe
 def _is_right(
     files: Files, directory: str, path: str | None, size: int | None, data: bytes
 ) -> bool:
-    """Whether an index file holds `data`, and the row gives its size; no path means no data."""
+    """Whether the row has the size of `data`, and the index file holds it; no path: no data."""
     if size != len(data):
         return False
     if path is None:

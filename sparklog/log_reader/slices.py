@@ -18,14 +18,14 @@ from sparklog.record.decode import ALL, DecodedRecords
 from sparklog.storage.files import Files
 
 ROWS_MAX: Final = 65_536
-"""An answer has about so many records, and never more than twice as many."""
+"""About how many records a table has; no table has more than twice as many."""
 COMPRESSED_BYTES_MAX: Final = 1024 * 1024
-"""Most compressed bytes that are tried at once."""
+"""How many compressed bytes are decoded at once at most, unless one batch has more."""
 DECOMPRESSED_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Most bytes that several compressed batches may come to at once; one alone may be larger."""
+"""How many bytes several batches may decompress to at most; one batch alone may have more."""
 
 Decoder = Callable[[BatchTable, int | None], DecodedRecords]
-"""Decodes batches; the number is how many bytes each may decompress to, None: any number."""
+"""Decodes batches, each of which may decompress to the given number of bytes (None: any number)."""
 
 
 def read_slices(
@@ -40,12 +40,12 @@ def read_slices(
 ) -> Iterator[DecodedRecords]:
     """Yield the records of slices in the order of the log, about `rows_max` at a time.
 
-    No answer is empty, and none has more than twice `rows_max` records, however many a batch has.
+    No table is empty, and none has more than twice `rows_max` records, however many a batch has.
     `directory` is the topic's. With `isolation` READ_COMMITTED records of aborted transactions are
-    left out. Memory stays at a window of the file and one decoded batch or answer, whatever the
-    slices' size. Raises CorruptRecordError naming file, position and offset
-    for damage that a wanted record might be in; then everything before it was yielded.
-    MissingFileError when a file is gone.
+    left out. Memory holds one window of the file and one decoded batch or table, whatever size the
+    slices have. Raises CorruptRecordError, which names file, position and offset, for damage in
+    which a wanted record may have been, after all records before it were yielded; MissingFileError
+    if a file is gone.
     """
     for piece in slices:
         entry = piece.segment
@@ -68,7 +68,7 @@ def read_slices(
 
 
 def _groups(batches: BatchTable, rows_max: int) -> Iterator[BatchTable]:
-    """Cut a table into as few groups as the limits allow, of about the same weight."""
+    """Cut batches into as few groups as the limits allow, all of about the same weight."""
     if not len(batches):
         return
     rows = np.maximum(batches.record_count, 1)
@@ -81,7 +81,7 @@ def _groups(batches: BatchTable, rows_max: int) -> Iterator[BatchTable]:
 
 
 def _records(decoder: Decoder, batches: BatchTable) -> Iterator[DecodedRecords]:
-    """Decode a group, in halves if it holds too much or is damaged: all before that is yielded."""
+    """Decode a group; if it is too large or damaged, in halves, so that all sound records come."""
     count = len(batches)
     try:
         records = decoder(batches, None if count == 1 else DECOMPRESSED_BYTES_MAX // count)
@@ -95,7 +95,7 @@ def _records(decoder: Decoder, batches: BatchTable) -> Iterator[DecodedRecords]:
 
 
 def _parts(records: DecodedRecords, rows_max: int) -> Iterator[DecodedRecords]:
-    """The records, in parts where a batch has far more than an answer may have."""
+    """Yield the records, in parts if there are more than twice `rows_max`."""
     if 0 < records.num_rows <= 2 * rows_max:
         yield records
         return

@@ -28,7 +28,7 @@ MAX_TIMESTAMP: Final = -3
 class TopicReader:
     """Reads one topic at one version.
 
-    With `kept` segments stay open from one lookup to the next, for a process that makes many.
+    With `kept` segments stay open from one lookup to the next; for a process that makes many.
     """
 
     def __init__(
@@ -60,11 +60,14 @@ class TopicReader:
     ) -> TimestampOffset:
         """Answer ListOffsets for one partition (UnifiedLog.fetchOffsetByTimestamp).
 
-        -1 latest and -2 earliest answer with timestamp -1; -3 the record with the largest
-        timestamp; T >= 0 the first record at or after T. (-1, -1) when there is none. Where Kafka
-        gives up after the first segment that may match, the search goes on to later ones. With
-        `isolation` "read_committed" the log ends at the last stable offset. Raises
-        UnknownTopicError, UsageError (another negative time), CorruptRecordError, MissingFileError.
+            LATEST          the log end offset, with timestamp -1
+            EARLIEST        the log start offset, with timestamp -1
+            MAX_TIMESTAMP   the first record with the largest timestamp
+            T >= 0          the first record at or after T (ms)
+
+        A miss is UNKNOWN_OFFSET. With `isolation` "read_committed" the log ends at the last stable
+        offset. Raises UnknownTopicError, UsageError for another negative time, CorruptRecordError,
+        MissingFileError.
         """
         log = self.partition(partition)
         if timestamp == LATEST:
@@ -76,7 +79,7 @@ class TopicReader:
                 f"timestamp {timestamp} means nothing: allowed are -1 (latest), -2 (earliest), "
                 f"-3 (largest timestamp) and milliseconds since 1970"
             )
-        # Only a time needs to look into files: the rest answers without loading the decoder.
+        # Only these questions need the files: a process that asks others loads no decoder.
         from sparklog.log_reader.find import find_newest, find_timestamp
 
         if timestamp == MAX_TIMESTAMP:
@@ -86,7 +89,7 @@ class TopicReader:
         return found if found.offset < log.end_offset(isolation) else UNKNOWN_OFFSET
 
     def opened(self, entry: SegmentEntry) -> "SegmentLog":
-        """Return one of the topic's segments, to look into."""
+        """Return one of the topic's segments; with `kept` its files may be open already."""
         if self._kept is not None:
             return self._kept.opened(self.directory, entry)
         from sparklog.log_reader.opened import opened
@@ -94,8 +97,8 @@ class TopicReader:
         return opened(self.files, self.directory, entry)
 
     def slices(self, partition: int, start: int, end: int) -> Iterator[Slice]:
-        """Return the slices that hold [start, end), in order, each made when it is asked for.
+        """Return the slices that hold [start, end), in order, each made when it is iterated.
 
-        Raises UnknownTopicError, and OffsetOutOfRangeError when the range is not within the log.
+        Raises UnknownTopicError, and OffsetOutOfRangeError if the range is not within the log.
         """
         return self.partition(partition).slices(start, end)

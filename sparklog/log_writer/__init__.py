@@ -1,18 +1,19 @@
 """Produce: records to segment files, segment files to one commit.
 
-    plan           a topic's image -> WritePlan, which travels to the writers
-    topic_writer   rows -> segment files of one writer (a Spark task, a command, a request)
-    segment_file   one segment's files, from the first batch to the row in the metadata
-    shared_segment the file for the small partitions of commits; slice_entry: their rows
-    checks         rows refused as a leader would
-    own_offsets    rows that keep the offsets they bring
-    commit         the files of all writers -> offsets, in one commit
+    plan            a topic's image -> WritePlan, which travels to the writers
+    topic_writer    rows -> segment files of one writer (a Spark task, a command, a request)
+    segment_file    one segment's files, from the first batch to the row in the metadata
+    shared_segment  the file for the small partitions of commits
+    slice_entry     the rows of slices of shared segments
+    checks          refuses rows that a leader would refuse
+    own_offsets     rows that keep their own offsets
+    commit          the files of all writers -> offsets, in one commit
 
-A writer does not know the offsets it will get, unless its rows bring them: it numbers its files
-from the log end offset that the plan has seen, and goes on where its last file of that partition
-ended; the commit gives them their offsets. Nothing is visible before the commit. Vacuum alone
-unlinks the files of a writer that never commits. `TopicWriter` is loaded when it is first used: it
-alone needs the encoder, which a process that plans or commits does without.
+A writer does not know the offsets that its records will get, unless the rows have offsets of their
+own. It numbers its first file of a partition from the log end offset in the plan, and each further
+file from the end of the one before. The commit gives the segments their offsets. Nothing is visible
+before the commit. If a writer never commits, vacuum deletes its files. `TopicWriter` is loaded when
+it is first used: it needs the encoder, and a process that only plans or commits does not.
 """
 
 from typing import TYPE_CHECKING, Any

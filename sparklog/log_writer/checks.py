@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def counted_from(place: str) -> Iterator[None]:
-    """Add `place`, the place of row 0, to a UsageError of the block: each call counts from 0."""
+    """Add to a UsageError of the block that row 0 is `place`: each call numbers its rows from 0."""
     try:
         yield
     except UsageError as error:
@@ -32,9 +32,10 @@ def takes_all_of_now(plan: WritePlan) -> bool:
 
 
 def check_rows(columns: "RecordColumns", plan: WritePlan) -> None:
-    """Refuse rows as a leader would (LogValidator); the present time is the plan's.
+    """Refuse rows that a leader would refuse (LogValidator); the present time is the plan's.
 
-    Raises InvalidRecordError, InvalidTimestampError.
+    Raises InvalidRecordError for a missing key in a compacted topic, InvalidTimestampError for a
+    timestamp that is negative or too far from the present time.
     """
     if plan.config.is_compacted and columns.key.null_count:
         row = pc.index(pc.is_null(columns.key), True).as_py()

@@ -1,4 +1,4 @@
-"""The files of all writers to offsets, in one commit."""
+"""One commit for the segments of all writers: it gives the records their offsets."""
 
 from collections.abc import Iterable, Sequence
 
@@ -22,10 +22,10 @@ def commit_write(
 ) -> Landed:
     """Make one topic's new segments visible in one commit, at the log end of each partition.
 
-    Segments get their offsets in the order given, or keep those that their records bring if the
-    plan says so. With `app_id` and `version` this happens once. Raises as `Catalog.commit`;
-    TopicClosedError when the topic was deleted; UnexpectedAppendOffsetError for offsets
-    that do not continue the log.
+    Segments get their offsets in the order given, unless the plan keeps their records' own offsets.
+    With `app_id` and `version` the write lands once (`Write`). Raises as `Catalog.commit`,
+    TopicClosedError if the topic was deleted, UnexpectedAppendOffsetError for own offsets that do
+    not continue the log.
     """
     write = write_of(plan, pending, app_id=app_id, version=version)
     return catalog.commit_all([write], operation=PRODUCE)[0]
@@ -64,6 +64,6 @@ def write_of(
 
 
 def in_order(results: Iterable[tuple[int, Sequence[SegmentEntry]]]) -> list[SegmentEntry]:
-    """Return the segments of (task, segments) in the order they get offsets: task, then file."""
+    """Return the segments of (task, segments) in the order of their offsets: by task, then file."""
     ordered = sorted(results, key=lambda result: result[0])
     return [entry for _, entries in ordered for entry in entries]

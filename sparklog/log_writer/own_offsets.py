@@ -1,12 +1,12 @@
-"""Rows that bring their own offsets: a copy of another log that keeps its numbers.
+"""Rows that have their own offsets, as in a copy of another log.
 
     rows of a writer       the offsets of a partition follow one another, in the order of the rows
-    segments of all        lie where their offsets say: the first begins at the log end offset, each
-                           of the others where the one before it ends
+    segments of a commit   the first segment of a partition begins at the log end offset, each other
+                           segment at the end of the segment before
 
-Where gaps are allowed, as in a copy of a compacted topic, offsets only have to grow. If the column
-is there and null in every row, the rows count as rows without it: a SQL INSERT gives a null to each
-column that it does not name.
+If gaps are allowed, as in a copy of a compacted topic, offsets only have to grow. A column `offset`
+that is null in every row counts as no column: a SQL INSERT gives a null to each column that it does
+not name.
 """
 
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 NO_OFFSET: Final = -1
 _OFFSET_MAX: Final = 2**63 - 2
-"""The log end offset after it is the largest int64."""
+"""The largest offset of a record: the log end offset after it is the largest int64."""
 
 
 class OwnOffsets:
-    """Follows the offsets of one writer's rows, partition by partition.
+    """Checks the offsets of one writer's rows, partition by partition.
 
-    `plan` is the writer's; if the first rows have no offsets, it becomes one that keeps none.
+    `plan` is the writer's; if the first rows have no offsets, it becomes a plan that keeps none.
     """
 
     def __init__(self, plan: WritePlan) -> None:
@@ -43,11 +43,11 @@ class OwnOffsets:
         self._expected = np.full(plan.topic.num_partitions, NO_OFFSET, np.int64)
 
     def take(self, columns: "RecordColumns", partition: pa.Array | None) -> "RecordColumns":
-        """Return the next rows, without offsets if they have none; NO_OFFSET stands for null.
+        """Check the offsets of the next rows; return the rows, without the column if it is null.
 
-        Their partitions are known to exist. Raises UnexpectedAppendOffsetError for an offset that
-        does not follow the one before or is missing, and InvalidRecordError for rows with an offset
-        and no partition.
+        NO_OFFSET stands for null. The partitions exist: the caller has checked that. Raises
+        UnexpectedAppendOffsetError for an offset that is missing or does not follow the one before,
+        InvalidRecordError for a row with an offset and no partition.
         """
         if columns.offset is None or not len(columns):
             return columns
@@ -88,9 +88,10 @@ class OwnOffsets:
 def at_own_offsets(
     topic: TopicImage, plan: WritePlan, pending: Sequence[SegmentEntry]
 ) -> tuple[SegmentEntry, ...]:
-    """Return `pending` in the order of its offsets, if they continue the log.
+    """Return `pending` in the order of its offsets.
 
-    Raises UnexpectedAppendOffsetError if not, for instance after another producer's write.
+    Raises UnexpectedAppendOffsetError if they do not continue the log, for instance after another
+    producer's write.
     """
     ends: dict[int, int] = {}
     placed = sorted(pending, key=lambda entry: (entry.partition, entry.base_offset))
@@ -104,7 +105,7 @@ def at_own_offsets(
 
 
 def mixed(plan: WritePlan) -> UnexpectedAppendOffsetError:
-    """Return the error of a write in which only some records bring offsets."""
+    """Return the error of a write in which only some records have offsets of their own."""
     return UnexpectedAppendOffsetError(
         f"topic {plan.topic.name!r}: some records bring an offset and others have none (null): "
         f"give one to each record or to none",

@@ -1,4 +1,4 @@
-"""The plan of a write: settings and numbers of a topic, made once a produce."""
+"""The plan of a write: settings and numbers of a topic, made once for each produce."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ from sparklog.record.batch_settings import BatchSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """The options of a produce; None leaves one to the topic.
+    """The options of a produce; for an option that is None the topic's config counts.
 
-    Kafka's producer configs: `compression.type`, `batch.size` (bytes before compression),
-    `partitioner`; `segment.bytes` may be below the least that a topic allows; `flush` is fsync or
-    none. With `keeps_offsets` records have the offsets that they bring; with `allow_offset_gaps`
-    these may leave gaps.
+    `compression_type`, `batch_size` (bytes before compression) and `partitioner` are Kafka's
+    producer configs. `segment_bytes` may be below the smallest value that a topic may have. `flush`
+    says whether files are synced. With `keeps_offsets` records keep their own offsets, with
+    `allow_offset_gaps` also if these have gaps.
     """
 
     compression_type: str | None = None
@@ -46,12 +46,12 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """Settings and numbers of a topic for its writers, made once a produce. Picklable.
+    """Settings and numbers of a topic for its writers. Picklable.
 
     `now_ms` is the planning time: the time of records that have none, and LogAppendTime.
-    `end_offsets` are log end offsets by partition; a missing one is 0. A writer numbers its records
-    from there. So its first segment of each partition is sealed if there is no other commit in
-    between. `leader_epochs` are those that are not 0.
+    `end_offsets` and `leader_epochs` are by partition; a missing one is 0. A writer numbers its
+    records from the partition's end offset, so its first segment of a partition is sealed if no
+    other commit comes between.
     """
 
     topic: TopicDescription
@@ -67,7 +67,7 @@ class WritePlan:
 
     @property
     def partitioner(self) -> str:
-        """The name of the partitioner: the call's, else the topic's."""
+        """The name of the partitioner: that of the options, else the topic's."""
         return self.options.partitioner or self.config.partitioner
 
     @property
@@ -81,7 +81,7 @@ class WritePlan:
 
     @property
     def batch_settings(self) -> BatchSettings:
-        """How batches are encoded: the topic's compression beats the call's, as in a broker."""
+        """How batches are encoded. A topic's own codec comes before that of the options."""
         codec = self.config.codec
         if codec is None:
             codec = Codec[(self.options.compression_type or "none").upper()]
@@ -113,7 +113,7 @@ class WritePlan:
 
 
 def shared_bytes_max(config: TopicConfig, options: WriteOptions) -> int:
-    """Return up to which size a partition's batches go into a shared segment; 0: never."""
+    """Return the most bytes that a partition may put into a shared segment; 0: none."""
     return min(config.shared_segment_max_bytes, options.segment_bytes or config.segment_bytes)
 
 
@@ -129,7 +129,7 @@ def plan_write(catalog: Catalog, topic: str, options: WriteOptions) -> WritePlan
 def plan_write_to(
     catalog: Catalog, description: TopicDescription, options: WriteOptions
 ) -> WritePlan:
-    """Return the plan of a write to a topic that has been looked up already."""
+    """Return the plan of a write to a topic that is known already, from the newest image."""
     return plan_write_on(catalog.topic_image(description), catalog.clock.now_ms(), options)
 
 

@@ -18,9 +18,9 @@ from sparklog.storage.files import Files
 
 
 class SegmentFile:
-    """A new segment of a topic: batches are appended, `close` gives the row for the metadata.
+    """A new segment of a topic: batches are appended, `close` returns its row for the metadata.
 
-    With `flush` the kernel writes the bytes out while more are written: the sync then takes less.
+    With `flush` the bytes go to the disk while more bytes are written, so the sync takes less time.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class SegmentFile:
     ) -> None:
         self.builder = builder
         self.paths: list[str] = []
-        """The files that `close` has written, relative to the log dir: sync them, then commit."""
+        """The files that `close` has completed, relative to the log dir: sync them, then commit."""
         self._files = files
         self._directory = topic_directory(topic)
         self._inside = partition_dir(topic.name, builder.partition)
@@ -44,13 +44,13 @@ class SegmentFile:
 
     @property
     def bytes_written(self) -> int:
-        """How many bytes of the `.log` there are so far."""
+        """How many bytes of the `.log` are written so far."""
         return self._log.bytes_written
 
     def append(
         self, batches: BatchTable, data: Buffer, *, min_timestamp: int | None = None
     ) -> None:
-        """Take whole batches: `data` holds just their bytes, with offsets of the file's numbering.
+        """Append whole batches. `data` has their bytes and no others, with offsets of the file.
 
         Raises CorruptRecordError as `SegmentBuilder.append`, and the errors of storage.
         """
@@ -66,10 +66,10 @@ class SegmentFile:
     def close(
         self, now_ms: int, *, is_indexed: bool = True, next_offset: int | None = None
     ) -> SegmentEntry:
-        """Complete the files and return the row; `base_offset` is the file's own.
+        """Complete the files and return the segment's row, with the offsets of the file.
 
-        `next_offset` is the end of the segment if it is above that of its last batch, as after
-        compaction.
+        With `is_indexed` False no index files are written. `next_offset` is the end of the segment,
+        if it is above the end of the last batch, as after compaction.
         """
         self._log.close()
         self.paths.append(self._log.path)
@@ -95,10 +95,10 @@ class SegmentFile:
         return path
 
     def abort(self) -> None:
-        """Drop a file that is still being written; finished ones are left to vacuum."""
+        """Remove a file that is still being written; vacuum deletes a finished one."""
         self._log.abort()
 
     def _path(self, suffix: str) -> str:
-        """The path of one of the segment's files, relative to the topic's directory."""
+        """Return the path of one of the segment's files, relative to the topic's directory."""
         name = segment_name(self.builder.file_base_offset, self._uuid, suffix)
         return f"{self._inside}/{name}"

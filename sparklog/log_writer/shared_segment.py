@@ -1,13 +1,13 @@
 """A shared segment being written: the batches of many partitions in one file.
 
-    __shared/<uuid>.log      partition after partition, each one's batches back to back; of one
-                             commit, or of the commits of a second, one behind the other
+    __shared/<uuid>.log      commit after commit, in each partition after partition; the batches of
+                             a partition are its slice
 
-A row of the metadata names the file, the position and the size of each partition's slice. Slices
-have no index files: they are small, and merge_segments soon copies them into the partition's
-directory. On a local disk a writer that commits again and again (`SharedSegments`) appends to one
-file, which spares each commit a new file and its name. An object cannot grow, so there each commit
-has its own.
+The metadata has a row for each slice: the file, the slice's position and its size. Slices have no
+index files: they are small, and merge_segments soon copies them into the partition's directory. On
+a local disk a writer that commits again and again (`SharedSegments`) appends the commits of a
+second to one file, because making a file takes time. An object cannot grow, so in an object store
+each commit has a file of its own.
 """
 
 import os
@@ -24,9 +24,9 @@ from sparklog.record.batches import Buffer
 from sparklog.storage.files import Files, NewFile
 
 HELD_BYTES_MAX: Final = 1024 * 1024
-"""How many bytes are written at once, about: a call for each small partition would take longer."""
+"""About how many bytes one write has: a write for each small partition would take longer."""
 ALONE_BYTES: Final = 64 * 1024
-"""Batches of this size are written by themselves: to copy them would take longer than a call."""
+"""Batches of this size or more are written alone: to copy them would take longer than a write."""
 GROWS_BYTES: Final = 16 * 1024 * 1024
 """From this size on a shared segment is not appended to."""
 GROWS_MS: Final = 1000
@@ -34,10 +34,11 @@ GROWS_MS: Final = 1000
 
 
 class SharedSegment:
-    """One shared segment, made when the first slice comes; for the writers of one commit.
+    """One shared segment, for the writers of one commit; its file is made with the first slice.
 
-    It is made durable if one of its writers asks for that. One that `grows` takes the slices of
-    further commits, each of which ends with `complete` and `sync`; at last `abort` closes the file.
+    The file is made durable if one of the writers asks for that. If the segment `grows`, it takes
+    the slices of further commits: each commit ends with `complete` and `sync`, and `abort` closes
+    the file after the last one.
     """
 
     def __init__(self, files: Files, clock: Clock, *, grows: bool = False) -> None:
@@ -57,16 +58,16 @@ class SharedSegment:
     def add(
         self, builder: SegmentBuilder, batches: Sequence[Buffer], *, flush: bool
     ) -> SegmentEntry:
-        """Append the batches of one partition; return their row, with offsets as in the file."""
+        """Append the batches of one partition; return their row, with the offsets of the file."""
         path, position = self.put(batches, flush=flush)
         summary, _ = builder.finish()
         entry = summary.entry(summary.file_base_offset, self._clock.now_ms(), path)
         return entry._replace(log_position=position)
 
     def put(self, batches: Iterable[Buffer], *, flush: bool) -> tuple[str, int]:
-        """Append batches; return the path, and where the first of them begins in the file.
+        """Append batches; return the file's path, and the position of the first batch in it.
 
-        Small ones are held, and written together, so they must not change meanwhile.
+        Small batches are held and written together, so their bytes must not change until then.
         """
         if self._file is None:
             name = uuid7(self._clock.now_ms(), os.urandom(10))
@@ -92,12 +93,12 @@ class SharedSegment:
             file.write(b"".join(cast("list[bytes]", held)))
 
     def close(self) -> None:
-        """Complete the file, durably if one of its writers asked for that."""
+        """Complete the file; make it durable if one of its writers asked for that."""
         self.complete()
         self.sync()
 
     def complete(self) -> None:
-        """Complete the file, or a commit's part of it. `sync` makes it durable."""
+        """Write all bytes of a commit, and let others read them. `sync` makes them durable."""
         if self._file is None:
             return
         self._write(self._file)
@@ -108,10 +109,10 @@ class SharedSegment:
             self._file.close()
 
     def sync(self) -> None:
-        """Wait until all slices are durable, if a writer of one of them asked for that; once.
+        """Wait until all slices are durable, if a writer of one of them asked for that.
 
-        Once it has failed, it fails at every call, and the file takes no more slices: the system
-        reports that it has lost bytes, or a name, only once.
+        After a failure every call fails, and the file takes no more slices: the system reports only
+        once that it has lost bytes or a name.
         """
         if self._failure is not None:
             raise copy(self._failure)
@@ -133,13 +134,13 @@ class SharedSegment:
             file.sync()
 
     def abort(self) -> None:
-        """Close the file if it is still being written; drop it unless others may read it."""
+        """Close the file if it is still being written; remove it unless others may read it."""
         self._held = []
         if self._file is not None:
             self._file.abort()
 
     def takes_more(self, image: Image) -> bool:
-        """Return True if the file may take the slices of one more commit; `image` is the newest.
+        """Whether the file may take the slices of one more commit; `image` is the newest image.
 
         False if the file has no live slice: vacuum may delete it (`metadata.check`), and `erase`
         does not search it.
@@ -153,7 +154,7 @@ class SharedSegment:
 
 
 def grows_until_ms(path: str) -> int:
-    """Return the time from which on no slice is appended to the shared segment, in ms."""
+    """Return the time (ms) from which on no slice is appended to a shared segment."""
     return uuid7_ms(path.removeprefix(SHARED_PREFIX).removesuffix(LOG_SUFFIX)) + GROWS_MS
 
 
@@ -161,7 +162,7 @@ class SharedSegments:
     """The shared segments of a writer that commits again and again, one commit after the other."""
 
     def __init__(self, files: Files, clock: Clock, *, grow: bool = True) -> None:
-        """If they `grow`, on a local disk, `close` is to be called at last."""
+        """With `grow` (only a local file can), call `close` after the last commit."""
         self._grow = grow and files.is_local
         self._files = files
         self._clock = clock
@@ -170,7 +171,7 @@ class SharedSegments:
     def next(self, image: Image, *, anew: bool = False) -> SharedSegment:
         """Return the segment for the next commit; `image` is the newest one known.
 
-        With `anew` it is a new one: the same slices are written again.
+        With `anew` it is always a new one, for slices that are written again.
         """
         if not self._grow:
             return SharedSegment(self._files, self._clock)

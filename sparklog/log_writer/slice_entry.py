@@ -1,4 +1,4 @@
-"""The rows of slices of one batch: they follow from the batch, without a SegmentBuilder."""
+"""Rows of slices that have one batch each: made from the batch, without a SegmentBuilder."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -33,7 +33,7 @@ def slice_entry(
     settings: BatchSettings,
     now_ms: int,
 ) -> SegmentEntry:
-    """Return the row of the only batch of `stream` at (path, position)."""
+    """Return the row of the slice at (path, position) that has the only batch of `stream`."""
     one = [partition], [stream.data], stream.batches, [stream.record_count], stream.min_timestamps
     return slice_entries(Slices(*one), place, settings, now_ms)[0]
 
@@ -41,9 +41,10 @@ def slice_entry(
 def slice_entries(
     slices: Slices, place: tuple[str, int], settings: BatchSettings, now_ms: int
 ) -> list[SegmentEntry]:
-    """Return the rows of slices, of which the first lies at (path, position).
+    """Return the rows of slices; the first slice is at `place`, (path, position).
 
-    They are the rows that a SegmentBuilder makes of batches that `encode` has made with `settings`.
+    A SegmentBuilder would make the same rows. `settings` are those that the batches were encoded
+    with.
     """
     path, position = place
     codec, batches = int(settings.codec), slices.batches

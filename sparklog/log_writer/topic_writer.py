@@ -1,9 +1,8 @@
-"""Rows of one topic to segments, one at a time per partition.
+"""Rows of one topic to segments; each partition has one open segment at a time.
 
-A partition's batches are held in memory while they are small: at the end they go into a shared
-segment. When they grow beyond that, the partition gets a file of its own. A task may write a little
-to each of thousands of partitions: of a partition with a single small batch, only the batch and its
-row are kept.
+Small partitions are held in memory, and go into a shared segment at the end. A partition that
+becomes larger gets a file of its own. A task may write a little to each of thousands of partitions;
+so for a partition with a single small batch only the batch and its row are kept.
 """
 
 from collections.abc import Iterable
@@ -28,16 +27,16 @@ from sparklog.record.scan import scan_batches
 from sparklog.storage.files import Files
 
 UPLOAD_PART_BYTES: Final = 10 * 1024 * 1024
-"""An object store's file is sent in parts of this size; in memory are the last whole part, which
-may still be on its way, and the bytes after it."""
+"""A file of an object store is sent in parts of this size. The last whole part, which may still be
+on its way, and the bytes behind it are in memory."""
 HELD_BYTES_MAX: Final = 128 * 1024 * 1024
-"""Most bytes of a writer's open segments that wait to be sent; beyond it the largest are closed."""
+"""How many bytes of open segments may wait to be sent; with more, the largest are closed."""
 SMALL_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Most bytes of all small partitions of a writer that are held; beyond it the largest get files."""
+"""How many bytes of small partitions a writer holds; with more, the largest get files."""
 
 
 class _Single(NamedTuple):
-    """The only batch of a partition so far: its bytes, and its row, still without a place."""
+    """The only batch of a partition so far: its bytes, and its row without path and position."""
 
     data: bytes
     entry: SegmentEntry
@@ -55,11 +54,11 @@ class _Segment:
         self._held_bytes_max = held_bytes_max
 
     def holds(self, data: Buffer) -> bool:
-        """Whether it is held, and may stay so with more bytes."""
+        """Whether the segment is in memory, and may stay there with more bytes."""
         return self.file is None and self.held_bytes + len(data) <= self._held_bytes_max
 
     def append(self, batches: BatchTable, data: Buffer, min_timestamp: int) -> None:
-        """Take whole batches."""
+        """Append whole batches."""
         if self.file is not None:
             self.file.append(batches, data, min_timestamp=min_timestamp)
             return
@@ -69,7 +68,7 @@ class _Segment:
         self.held_bytes += len(data)
 
     def moved_to(self, file: SegmentFile) -> None:
-        """Go on in a file."""
+        """Write the held batches to a file; further batches go there, too."""
         for data in self.held:
             file.write(data)
         self.file, self.held, self.held_bytes = file, [], 0
@@ -78,9 +77,8 @@ class _Segment:
 class TopicWriter:
     """Writes one writer's rows of one topic into segment files, one at a time per partition.
 
-    `seed` makes sticky partitions and segment jitter differ between writers.
-    Records that bring their own offsets keep them if the plan says so; others are numbered from the
-    log end offset that the plan has seen.
+    `seed` makes sticky partitions and segment jitter differ between writers. Records keep their own
+    offsets if the plan says so; else they are numbered from the log end offset in the plan.
     """
 
     def __init__(
@@ -91,7 +89,7 @@ class TopicWriter:
         seed: int,
         shared: SharedSegment | None = None,
     ) -> None:
-        """With `shared`, small partitions go there, and its owner closes it after the writers."""
+        """Small partitions go into `shared`, if given; its owner closes it after the writers."""
         self._files = files
         self._plan = plan
         self._clock = clock
@@ -116,11 +114,11 @@ class TopicWriter:
 
     @property
     def plan(self) -> WritePlan:
-        """The plan; if the first rows had no offsets, it is one that keeps none."""
+        """The plan; if the first rows had no offsets, it is a plan that keeps none."""
         return self._own_offsets.plan
 
     def write(self, columns: RecordColumns, partition: pa.Array | None = None) -> None:
-        """Append rows; `partition` (int32, nullable) decides where it is not null.
+        """Append rows; `partition` (int32) has their partitions, null if the partitioner decides.
 
         Raises InvalidRecordError, InvalidTimestampError, RecordTooLargeError, UnknownTopicError (a
         partition out of range), UnexpectedAppendOffsetError; then abort the writer.
@@ -143,9 +141,9 @@ class TopicWriter:
         self._take(stream for stream in streams if not self._is_single(stream))
 
     def append(self, streams: Iterable[EncodedStream]) -> None:
-        """Append batches that are encoded already; `stream` is their partition.
+        """Append batches that are encoded already; the number of a stream is its partition.
 
-        Their offsets must begin at the partition's end, as the plan and the calls before give it.
+        The offsets of a partition go on from the plan's end offset and the calls before.
         """
         self._take(streams)
 
@@ -157,9 +155,9 @@ class TopicWriter:
             self._bound_memory()
 
     def _is_single(self, stream: EncodedStream) -> bool:
-        """Take a stream of one small batch, if it is the first of its partition.
+        """Keep a stream of one small batch that is the first of its partition; return True.
 
-        Returns False, having done nothing, for any other stream.
+        For any other stream return False, and do nothing.
         """
         number, size = stream.stream, len(stream.data)
         is_first = number not in self._open and number not in self._singles
@@ -172,7 +170,7 @@ class TopicWriter:
         return True
 
     def _bound_small(self) -> None:
-        """Give the largest small partitions files while too much is held."""
+        """Give files to the largest of the small partitions while too much is held."""
         held = {number: one.held_bytes for number, one in self._open.items() if one.held_bytes}
         held |= {number: len(one.data) for number, one in self._singles.items()}
         while sum(held.values()) > SMALL_BYTES_MAX:
@@ -181,7 +179,7 @@ class TopicWriter:
             del held[largest]
 
     def _bound_memory(self) -> None:
-        """Close segments of an object store while too much of them waits in memory to be sent."""
+        """Close the largest segments of an object store while too many bytes wait to be sent."""
         files = {number: one.file for number, one in self._open.items() if one.file is not None}
         held = {
             partition: segment.bytes_written % UPLOAD_PART_BYTES
@@ -211,7 +209,7 @@ class TopicWriter:
         self._next_offsets[stream.stream] = stream.batches.next_offset[-1]
 
     def _segment(self, partition: int, base: int) -> _Segment:
-        """Return the partition's open segment, else a new one, which begins at `base`.
+        """Return the partition's open segment; if there is none, a new one that begins at `base`.
 
         The partition's single batch, if there is one, becomes the beginning of the segment.
         """
@@ -245,7 +243,7 @@ class TopicWriter:
             )
 
     def _close(self, partition: int) -> None:
-        """Finish a segment: its `.log`, then its indexes where the topic builds them on write."""
+        """Finish a segment: its `.log`, then its indexes if the topic's index.build is `write`."""
         flush = self._plan.options.flush
         single = self._singles.pop(partition, None)
         if single is not None:
@@ -263,10 +261,10 @@ class TopicWriter:
         self._paths += segment.file.paths
 
     def close(self) -> list[SegmentEntry]:
-        """Finish every segment, make all files durable if asked, and return what was written.
+        """Finish every segment; return their rows, by partition and then in the order written.
 
-        Offsets are the writer's own: `base_offset` equals `file_base_offset`. In partition order,
-        and in the order written within a partition.
+        With the option `flush` all files are durable. The rows have the offsets of the files:
+        `base_offset` equals `file_base_offset`.
         """
         for partition in sorted((*self._open, *self._singles)):
             self._close(partition)
@@ -277,7 +275,7 @@ class TopicWriter:
         return sorted(self._written, key=lambda entry: (entry.partition, entry.base_offset))
 
     def abort(self) -> None:
-        """Drop the files that are still being written; finished ones are left to vacuum."""
+        """Remove the files that are still being written; vacuum deletes the finished ones."""
         for segment in self._open.values():
             if segment.file is not None:
                 segment.file.abort()

@@ -21,8 +21,8 @@ from sparklog.maintenance.spans import Spans
 from sparklog.model import SegmentEntry
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable, put_offsets
-from sparklog.record.checksum import crc32c
-from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.record.checksum import crc32c, verify_checksums
+from sparklog.record.scan import scan_batches
 
 JOINED_BYTES_MAX: Final = 1024 * 1024
 """The most bytes of slices that are joined at once; a larger slice is copied alone.

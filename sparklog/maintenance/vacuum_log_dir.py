@@ -22,14 +22,20 @@ from uuid import UUID
 
 from sparklog.config.topic import TopicConfig, every_config
 from sparklog.errors import InvalidConfigError, UsageError
-from sparklog.log.names import LOG_SUFFIX, QUARANTINE, parse_segment_name, topic_id_of, uuid7_ms
+from sparklog.log.names import (
+    CLUSTER_METADATA,
+    LOG_SUFFIX,
+    QUARANTINE,
+    parse_segment_name,
+    topic_id_of,
+    uuid7_ms,
+)
 from sparklog.maintenance.deleting import LOCAL_CHUNK, Sum, delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.edit import ALL_FILES_MS, Done, Edit, TopicEdit
 from sparklog.metadata.image import Image
 from sparklog.metadata.leftovers import leftovers
-from sparklog.metadata.log import CLUSTER_METADATA
 from sparklog.model import SHARED_PREFIX, SegmentKey, TopicDescription
 from sparklog.storage.files import FileStat
 from sparklog.storage.log_dir import GATEWAYS, META_PROPERTIES

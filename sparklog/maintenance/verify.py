@@ -24,6 +24,7 @@ from sparklog.errors import (
     SparklogError,
     UnsupportedFeatureError,
 )
+from sparklog.log.names import CLUSTER_METADATA
 from sparklog.log_reader.rebuild import live_entries
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.repair import Judged, repair
@@ -31,7 +32,7 @@ from sparklog.maintenance.verified import Verdict, VerifyWork, verified
 from sparklog.maintenance.verified_image import file_findings, image_problems
 from sparklog.maintenance.verify_table import table_steps
 from sparklog.metadata.image import TopicImage
-from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES
+from sparklog.metadata.names import ENTRIES
 from sparklog.metadata.repair import problems as metadata_problems
 from sparklog.metadata.repair import repair as repair_metadata
 from sparklog.model import SegmentEntry, TopicDescription

@@ -5,6 +5,7 @@
     check      the rules that an edit must keep on an image              pure
     codec      edits as JSON; `entry`: one entry, byte for byte          pure
     tables     rows of runs; `delta`: the actions for Delta's readers    pure
+    names      the names of all files below `__cluster_metadata`         pure
     runs       the folded image as Parquet files
     log        open, follow, commit
     fold       entries become runs; `clean`: old entries are deleted

@@ -1,4 +1,4 @@
-"""The requests that wait for a commit in one process; their edits share one entry.
+"""The commit requests that wait in one process; their edits share one entry.
 
 The plans run one after another, each on the image that the plan before leaves. A plan that fails
 (in planning, checking, applying or encoding) does not stop the others. Its error may depend on the
@@ -26,7 +26,7 @@ T = TypeVar("T", bound=BaseException)
 
 @dataclass(frozen=True, slots=True)
 class CheckedEdit:
-    """An edit of a plan, each of whose topics has passed `check_topic` on the plan's image."""
+    """An edit whose topics have all passed `check_topic` on the plan's image."""
 
     edit: Edit
 
@@ -34,7 +34,7 @@ class CheckedEdit:
 Plan = Callable[[Image], Edit | CheckedEdit | Done]
 """Returns the edit to commit on an image. It must be pure, because every try calls it again."""
 Ready = Callable[[], None]
-"""Returns when the files that an edit names are durable, or raises why they are not."""
+"""Returns when the files that an edit names are durable. Raises an error if they cannot be."""
 
 
 class NotReadyError(Exception):
@@ -88,9 +88,9 @@ class Request:
     ) -> tuple[Edit, bytes, Image] | None:
         """Plan on an image; return the edit, its JSON, and the image after it.
 
-        None if there is nothing to commit, or if the plan failed. `is_first` says that the image is
-        committed as it is, without an edit of this batch: then a failure is final. Any other result
-        counts only if the rest of the batch lands.
+        None if there is nothing to commit, or if the plan failed. `is_first` says that no edit of
+        this batch is in the image: then a failure is final. Any other result counts only if the
+        edits before it land.
         """
         try:
             plan = self.plan(image)
@@ -110,7 +110,7 @@ class Request:
         return edit, data, after
 
     def is_ready(self) -> bool:
-        """Wait for the files that the edit names; if they are not durable, fail, return False."""
+        """Wait for the files that the edit names. If they cannot be durable, fail; return False."""
         if isinstance(self._planned, Committed) and self._planned.edit is not None:
             try:
                 self._ready()
@@ -120,7 +120,7 @@ class Request:
         return True
 
     def land(self, newest: Image) -> None:
-        """Make the newest plan's result the outcome, unless the request has one.
+        """Make the result of the newest plan the outcome, unless the request has an outcome.
 
         `newest` is the image after the whole entry.
         """
@@ -132,7 +132,7 @@ class Request:
             self.is_settled = True
 
     def fail(self, error: BaseException) -> None:
-        """Make an error the outcome, unless the request has one."""
+        """Make an error the outcome, unless the request has an outcome."""
         if not self.is_settled:
             self._outcome = _kept(error)
             self.is_settled = True
@@ -155,9 +155,10 @@ class Request:
 
 
 def _kept(error: T) -> T:
-    """Return an error for a request to keep: an error of sparklog without its frames.
+    """Return an error in the form that a request keeps: an error of sparklog without its frames.
 
-    They hold the request, and so the error. The error of a bug keeps them: they show where it is.
+    The frames refer to the request, and the request to the error. An error of another kind is a bug
+    and keeps its frames, which show where it happened.
     """
     return without_frames(error) if isinstance(error, SparklogError) else error
 
@@ -185,12 +186,12 @@ class Planned:
 
 
 class Batch:
-    """The requests that share one entry."""
+    """The commit requests that share one entry."""
 
     def __init__(self, requests: Sequence[Request]) -> None:
         self.requests = requests
         self.is_in_flight = False
-        """Whether the entry is being put, so that nobody knows yet whether it is in its slot."""
+        """Whether the entry is being put: until the put ends, its outcome is unknown."""
 
     @property
     def waiting(self) -> list[Request]:

@@ -1,7 +1,7 @@
 """Topics by name: readers, writers and administrators reach the metadata through `Catalog`."""
 
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Final
@@ -16,6 +16,7 @@ from sparklog.errors import (
 )
 from sparklog.log.names import topic_dir
 from sparklog.metadata.edit import Done, Edit, LogVersion, Receipt, ReceiptKey, TopicEdit
+from sparklog.metadata.housekeeping import keep_house
 from sparklog.metadata.image import Image, PartitionLog, TopicImage, added_ranges
 from sparklog.metadata.log import MetadataLog
 from sparklog.model import OffsetRange, TopicDescription
@@ -26,10 +27,10 @@ TopicPlan = Callable[[TopicImage], TopicEdit | Done]
 """Returns the edit of one topic. Pure: it is called again on every try."""
 
 RECEIPT_TTL_MS: Final = 24 * 3600 * 1000
-"""How long (ms) a request's key is remembered, at least."""
+"""The least time (ms) for which a request's key is remembered."""
 
 PRODUCER_ID_EXPIRATION_MS: Final = 24 * 3600 * 1000
-"""How long (ms) an idle producer is remembered, at least: producer.id.expiration.ms's default."""
+"""The least time (ms) for which an idle producer is remembered (producer.id.expiration.ms)."""
 
 
 def topic_directory(topic: TopicDescription) -> str:
@@ -95,8 +96,6 @@ class Catalog:
         flush: bool = True,
         after_commit: Callable[[MetadataLog], None] | None = None,
     ) -> None:
-        from sparklog.metadata.housekeeping import keep_house
-
         self.files = files
         self.clock: Clock = clock or SystemClock()
         self._log = MetadataLog(
@@ -118,7 +117,7 @@ class Catalog:
         return self._log.last_version
 
     def check_not_gone(self) -> None:
-        """Raise LogDirError if this catalog has read a log here; call it when there is none now."""
+        """Raise LogDirError if this catalog has read a log here. Call it if no log is here now."""
         if self._is_log_dir:
             raise LogDirError(
                 f"{self.files.uri}: the log dir that was here is gone, perhaps with a file system "
@@ -188,8 +187,8 @@ class Catalog:
     ) -> list[Landed]:
         """Commit writes of several topics in one entry, all or none; return an answer for each.
 
-        After it no producer gets a new producer id below `next_producer_id`. Raises
-        ForgottenTopicError, and as `MetadataLog.commit` does.
+        The answers are in the order of `writes`. Later producer ids are at or above
+        `next_producer_id`. Raises ForgottenTopicError, and as `MetadataLog.commit` does.
         """
         answers: list[Landed] = []
 
@@ -210,13 +209,12 @@ class Catalog:
                 if write.key is not None:
                     edit = edit.with_receipt(write.key, Receipt(ranges, count, write.version))
                 topics[write.topic.topic_id] = edit
-            named = [write.topic.name for write in writes if write.topic.topic_id in topics]
-            told = {"topics": ", ".join(named), **told_of(topics.values()), **(parameters or {})}
             if not topics:
                 return Done()
+            names = [write.topic.name for write in writes if write.topic.topic_id in topics]
             return Edit(
                 operation=operation,
-                parameters=told,
+                parameters={**parameters_of(names, topics.values()), **(parameters or {})},
                 topics=topics,
                 next_producer_id=next_producer_id,
             )
@@ -232,18 +230,21 @@ class Catalog:
         return receipt is not None and receipt.version is not None and receipt.version >= version
 
 
-def told_of(edits: Collection[TopicEdit]) -> dict[str, str]:
-    """Return counts of topic edits for people: segments, records, bytes, removed segments."""
+def parameters_of(names: Iterable[str], edits: Collection[TopicEdit]) -> dict[str, str]:
+    """Return the parameters of a commit, for people: the topics' names, and counts of their edits.
+
+    The counts are of segments, records, bytes, and removed segments.
+    """
     segments = [entry for edit in edits for entry in edit.segments]
     removed = sum(len(edit.remove) for edit in edits)
-    told: dict[str, int] = {}
+    counts: dict[str, int] = {}
     if segments:
-        told["segments"] = len(segments)
-        told["records"] = sum(entry.record_count or 0 for entry in segments)
-        told["bytes"] = sum(entry.log_bytes for entry in segments)
+        counts["segments"] = len(segments)
+        counts["records"] = sum(entry.record_count or 0 for entry in segments)
+        counts["bytes"] = sum(entry.log_bytes for entry in segments)
     if removed:
-        told["removed"] = removed
-    return {name: str(value) for name, value in told.items()}
+        counts["removed"] = removed
+    return {"topics": ", ".join(names), **{name: str(count) for name, count in counts.items()}}
 
 
 def topic_of(image: Image, topic: TopicDescription) -> TopicImage:

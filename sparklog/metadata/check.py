@@ -45,7 +45,7 @@ Span = tuple[int, int]
 def check(image: Image, edit: Edit, *, skips_topics: bool = False) -> None:
     """Refuse an edit that the image does not allow (any more).
 
-    `skips_topics` says that `check_topic` has let the edits of all topics pass on this image.
+    With `skips_topics` the topics are not checked: they have passed `check_topic` on this image.
 
     - TopicClosedError, TopicExistsError, ForgottenTopicError (no such topic).
     - LateWriterError: files that may be gone, a shared segment that is used up.

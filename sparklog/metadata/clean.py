@@ -1,45 +1,54 @@
 """Cleaning: delete the files that a fold replaced, an hour later (ten minutes on a local disk).
 
-    1  the newest fold that was published KEEP ago, by the store's own time; its cover is the limit
-    2  the directory of the entries is synced: fold and checkpoint are there after a power cut
-    3  the mark is written (`marks`)
-    4  entries up to the limit are deleted
-    5  Delta's checkpoints before that fold; edits files of those entries, or of none
-    6  runs, history runs and cuts that end at the limit or before, and that the fold does not name
-    7  smaller marks
+    1  find the newest fold that was published `keep_ms` ago, by the store's own time. Its cover is
+       the limit
+    2  sync the directory of the entries: fold and checkpoint must survive a power cut
+    3  write the mark (`marks`)
+    4  delete the entries up to the limit
+    5  delete Delta's checkpoints before that fold, and the edits files up to the limit
+    6  delete the runs, history runs and cuts that end at or below the limit and that the fold does
+       not name
+    7  delete smaller marks
 
 A storage may delete in any order: the mark says that an empty slot is not the end of the log.
 
-Any number of processes may clean at once, be killed between any two steps, or go on a day later:
-once a file may be deleted, that stays so. For entries: the limit is at or below a fold's cover, and
-covers only grow. For runs: a later fold names runs of the fold before, or new runs that end at its
-own cover. So no later fold names a file that ends at or below the limit and that this fold does not
-name; not even a fold that lost or was killed. A reader opens its image anew when it is older than
-half of KEEP, so it needs no deleted file.
+Any number of processes may clean at once, be killed between two steps, or go on a day later: a file
+that may be deleted now may always be deleted. For entries: the limit is at or below a fold's cover,
+and covers only grow. For runs: a later fold names runs of the fold before, or new runs that
+end at its own cover. So no later fold names a file of step 6, not even a fold that lost the race or
+was killed. A reader opens its image anew when that is older than half of `keep_ms`, so it needs no
+deleted file.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.edit import FoldEdit
-from sparklog.metadata.history_runs import CUTS, HISTORY
-from sparklog.metadata.log import CLUSTER_METADATA, EDITS, ENTRIES, HINT, MetadataLog, fold_of
+from sparklog.metadata.follow import fold_of
+from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.marks import Mark, marks, newest_mark, write_mark
-from sparklog.metadata.runs import RUNS
+from sparklog.metadata.names import (
+    CHECKPOINT_NAME,
+    CUTS,
+    EDITS,
+    EDITS_NAME,
+    ENTRIES,
+    ENTRY_NAME,
+    HINT,
+    HISTORY,
+    RUN_NAME,
+    RUNS,
+    last_part,
+)
 from sparklog.storage.files import Files, FileStat
 
 CLEAN_MAX: Final = 8_192
-"""How many files one call deletes at most; the next call goes on."""
+"""How many files one call deletes at most; the next call deletes the others."""
 STEP: Final = 64
 """How many local files are deleted at once: a commit waits for the file system's journal."""
 PAUSE_MS: Final = 5
-UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
-ENTRY: Final = re.compile(r"([0-9]{20})\.json")
-CHECKPOINT: Final = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
-EDITS_FILE: Final = re.compile(rf"([0-9]{{20}})-({UUID})\.json")
-RUN: Final = re.compile(rf"([0-9]{{20}})-([0-9]{{20}})-({UUID})\.parquet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +72,11 @@ def clean(log: MetadataLog, *, at_most: int = CLEAN_MAX) -> Cleaned | None:
     version, fold = found
     mark = Mark(fold.cover + 1, version)
     files.sync_directory(ENTRIES)
-    if newest_mark(files, CLUSTER_METADATA) < mark:
-        write_mark(files, CLUSTER_METADATA, mark)
+    if newest_mark(files) < mark:
+        write_mark(files, mark)
     doomed = [*_entries(listed, mark), *_others(files, listed, mark, fold)][:at_most]
     _delete(log, doomed)
-    smaller = [path for one, path in marks(files, CLUSTER_METADATA)[:-1] if one < mark]
+    smaller = [path for one, path in marks(files)[:-1] if one < mark]
     files.delete_many(smaller)
     return Cleaned(mark, len(doomed))
 
@@ -91,11 +100,8 @@ def _aged_fold(log: MetadataLog, listed: Sequence[FileStat]) -> tuple[int, FoldE
     if hint is None:
         return None
     before_ms = hint.modified_ms - log.keep_ms
-    published = (
-        int(match[1])
-        for stat in listed
-        if stat.modified_ms <= before_ms and (match := CHECKPOINT.fullmatch(_name(stat)))
-    )
+    old = (last_part(stat.path) for stat in listed if stat.modified_ms <= before_ms)
+    published = (int(match[1]) for name in old if (match := CHECKPOINT_NAME.fullmatch(name)))
     version = max(published, default=-1)
     entry = log.read_entry(version) if version >= 0 else None
     fold = None if entry is None else fold_of(entry)
@@ -104,27 +110,23 @@ def _aged_fold(log: MetadataLog, listed: Sequence[FileStat]) -> tuple[int, FoldE
 
 def _entries(listed: Sequence[FileStat], mark: Mark) -> Iterator[str]:
     for stat in listed:  # sorted by name, so by version
-        match = ENTRY.fullmatch(_name(stat))
+        match = ENTRY_NAME.fullmatch(last_part(stat.path))
         if match is not None and int(match[1]) < mark.first_kept:
             yield stat.path
 
 
 def _others(files: Files, listed: Sequence[FileStat], mark: Mark, fold: FoldEdit) -> Iterator[str]:
     for stat in listed:
-        match = CHECKPOINT.fullmatch(_name(stat))
+        match = CHECKPOINT_NAME.fullmatch(last_part(stat.path))
         if match is not None and int(match[1]) < mark.fold:
             yield stat.path
     for stat in files.list(f"{CLUSTER_METADATA}/{EDITS}"):
-        match = EDITS_FILE.fullmatch(_name(stat))
+        match = EDITS_NAME.fullmatch(last_part(stat.path))
         if match is not None and int(match[1]) < mark.first_kept:
             yield stat.path
     named = {f"{CLUSTER_METADATA}/{run.path}" for run in (*fold.runs, *fold.history)}
     for directory in (RUNS, HISTORY, CUTS):
         for stat in files.list(f"{CLUSTER_METADATA}/{directory}"):
-            match = RUN.fullmatch(_name(stat))
+            match = RUN_NAME.fullmatch(last_part(stat.path))
             if match is not None and int(match[2]) <= fold.cover and stat.path not in named:
                 yield stat.path
-
-
-def _name(stat: FileStat) -> str:
-    return stat.path.rpartition("/")[2]

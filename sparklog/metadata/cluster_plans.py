@@ -14,6 +14,15 @@ from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image
 
 
+def fresh_producer_id(image: Image, random_start: int) -> int:
+    """Return the next producer id; the first one of a log dir is `random_start`.
+
+    The edit that uses it must set `next_producer_id` to the id after it.
+    """
+    next_id = image.next_producer_id
+    return next_id if next_id >= FIRST_PRODUCER_ID else random_start
+
+
 def producer_id_block(image: Image, random_start: int) -> tuple[Edit, range]:
     """Return the edit that takes a block of producer ids, and the block.
 
@@ -22,9 +31,7 @@ def producer_id_block(image: Image, random_start: int) -> tuple[Edit, range]:
     """
     if random_start < FIRST_PRODUCER_ID:
         raise UsageError(f"producer ids from {random_start}: allowed from {FIRST_PRODUCER_ID}")
-    first = image.next_producer_id
-    if first < FIRST_PRODUCER_ID:
-        first = random_start
+    first = fresh_producer_id(image, random_start)
     block = range(first, first + PRODUCER_ID_BLOCK)
     parameters = {"first": str(block.start), "count": str(len(block))}
     edit = Edit(

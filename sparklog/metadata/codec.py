@@ -181,8 +181,8 @@ def _receipts(value: object) -> dict[ReceiptKey, Receipt]:
     return found
 
 
-def _producer_json(state: ProducerState) -> list[int]:
-    """Return a state as numbers: its id, its epoch, and four of each batch."""
+def producer_json(state: ProducerState) -> list[int]:
+    """Return a state as numbers: its id, its epoch, and four of each batch (ProducerBatch)."""
     return [state.producer_id, state.epoch, *chain.from_iterable(state.batches)]
 
 
@@ -246,7 +246,7 @@ _TOPIC: Final = {
     "allow_gaps": Member(same, flag),
     "receipts": Member(_receipts_json, _receipts),
     "producers": by_partition(
-        lambda states: [_producer_json(one) for one in states], all_of(_producer_of)
+        lambda states: [producer_json(one) for one in states], all_of(_producer_of)
     ),
     "forget_producers_before_ms": INTEGER,
 }

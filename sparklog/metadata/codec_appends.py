@@ -14,6 +14,7 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, Final
 
+from sparklog.metadata.codec import producer_json
 from sparklog.metadata.codec_segments import plain_segment_json
 from sparklog.metadata.codec_transactions import plain_ids_json
 from sparklog.metadata.codec_types import Json, all_are, are_integers, lists
@@ -107,12 +108,7 @@ def _producers_json(producers: Mapping[int, tuple[ProducerState, ...]]) -> Json 
     states = list(chain.from_iterable(producers.values()))
     if not (all_are(ProducerState, states) and all_are(tuple, map(_BATCHES, states))):
         return None
-    found = {
-        str(number): [
-            [one.producer_id, one.epoch, *chain.from_iterable(one.batches)] for one in some
-        ]
-        for number, some in producers.items()
-    }
+    found = {str(number): list(map(producer_json, some)) for number, some in producers.items()}
     batches = chain.from_iterable(map(_BATCHES, states))
     numbers = list(chain.from_iterable(chain.from_iterable(found.values())))
     return found if all_are(ProducerBatch, batches) and are_integers(numbers) else None

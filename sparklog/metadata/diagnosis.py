@@ -1,19 +1,17 @@
 """Diagnosis of the metadata log: which files are sound, and from where the log can be opened.
 
-entries     decoded, with their edits files, and linked: each has its predecessor's id
-stretch     entries without a hole that follow one another. It can be opened if it begins with
+entries     are decoded, with their edits files; each must have the id of the entry before it
+stretch     entries that follow one another without a hole. It can be opened if it begins with
             entry 0, or if it has a fold and all entries that the fold does not cover
-the log     the newest stretch that can be opened; an entry behind it is lost to every reader, and
-            one before it is covered by a fold
+the log     the newest stretch that can be opened. No reader gets the entries behind it; a fold
+            covers the entries before it
 """
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -24,20 +22,32 @@ from sparklog.errors import (
     MissingFileError,
     UnsupportedFeatureError,
 )
-from sparklog.metadata.clean import CHECKPOINT, ENTRY
+from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.edit import FoldEdit, RunFile
 from sparklog.metadata.entry import Entry
-from sparklog.metadata.fold import POINTER
+from sparklog.metadata.follow import fold_of, hinted_version
 from sparklog.metadata.history import oldest_version
-from sparklog.metadata.history_runs import HISTORY, opened, records
+from sparklog.metadata.history_runs import open_run, records
 from sparklog.metadata.image import Image
-from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES, HINT, MetadataLog, entry_path, fold_of
-from sparklog.metadata.marks import MARKS, marks, newest_mark
+from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.marks import marks, newest_mark
+from sparklog.metadata.names import (
+    CHECKPOINT_NAME,
+    ENTRIES,
+    ENTRY_NAME,
+    HINT,
+    HISTORY,
+    MARKS,
+    POINTER,
+    checkpoint_path,
+    entry_path,
+    last_part,
+)
 from sparklog.storage.files import Files
+from sparklog.storage.local import TEMPORARY
 
 MISSED_MAX: Final = 1_000
-"""How many entries are looked for in a gap of a listing: fewer commits land meanwhile."""
-_NUMBER: Final = re.compile(r"[0-9]{20}")
+"""How many entries are looked for in a gap of a listing: no more commits land during a listing."""
 
 
 class Problem(NamedTuple):
@@ -93,11 +103,11 @@ class Diagnosis:
 def diagnose(files: Files, clock: Clock) -> Diagnosis:
     """Check every file. Raises UnsupportedFeatureError for a log of a newer release."""
     reader = MetadataLog(files, clock)
-    mark = newest_mark(files, CLUSTER_METADATA)
+    mark = newest_mark(files)
     # Read the hints before the listing: a fold in between makes files, and hints that name them.
-    hints = {path: _version_in(files, path) for path in (POINTER, HINT) if files.stat(path)}
-    listed = [stat.path.rpartition("/")[2] for stat in files.list(ENTRIES)]
-    versions = [int(match[1]) for name in listed if (match := ENTRY.fullmatch(name))]
+    hints = {path: hinted_version(files, path) for path in (POINTER, HINT) if files.stat(path)}
+    listed = [last_part(stat.path) for stat in files.list(ENTRIES)]
+    versions = [int(match[1]) for name in listed if (match := ENTRY_NAME.fullmatch(name))]
     versions = _with_missed(files, [one for one in versions if one >= mark.first_kept])
     broken: dict[int, str] = {}
     stretches = _stretches(reader, versions, broken)
@@ -194,9 +204,9 @@ def _judge_hints(
     files: Files, seen: Diagnosis, log: Stretch, listed: list[str], hints: Mapping[str, int]
 ) -> None:
     newest = log.newest[0] if log.newest else -1
-    checkpoints = {int(match[1]) for name in listed if (match := CHECKPOINT.fullmatch(name))}
+    checkpoints = {int(match[1]) for name in listed if (match := CHECKPOINT_NAME.fullmatch(name))}
     for version in sorted(checkpoints):
-        path = f"{ENTRIES}/{version:020}.checkpoint.parquet"
+        path = checkpoint_path(version)
         text = (
             "a checkpoint of an entry that is lost"
             if version > log.last
@@ -215,9 +225,9 @@ def _judge_hints(
             _put_aside(seen, HINT, text)
         else:
             seen.problems.append(Problem(HINT, text))
-    known = {path for _, path in marks(files, CLUSTER_METADATA)}
+    known = {path for _, path in marks(files)}
     for stat in files.list(f"{CLUSTER_METADATA}/{MARKS}"):
-        if stat.path not in known and not stat.path.rpartition("/")[2].startswith(".tmp-"):
+        if stat.path not in known and not last_part(stat.path).startswith(TEMPORARY):
             _put_aside(seen, stat.path, "is not the name of a mark")
     seen.is_misled = bool(seen.problems)
 
@@ -225,14 +235,6 @@ def _judge_hints(
 def _put_aside(seen: Diagnosis, path: str, text: str) -> None:
     seen.problems.append(Problem(path, text))
     seen.aside.insert(0, path)
-
-
-def _version_in(files: Files, path: str) -> int:
-    """Return the version that a hint names; -1 for one that is torn."""
-    try:
-        return int(orjson.loads(bytes(files.read(path)))["version"])
-    except (ValueError, KeyError, TypeError, MissingFileError):
-        return -1
 
 
 def _parquet_problem(files: Files, path: str) -> str:
@@ -274,7 +276,7 @@ def run_problem(reader: MetadataLog, run: RunFile) -> str:
         if not run.path.startswith(HISTORY):
             rows = reader.runs.whole(run).num_rows
         else:
-            versions = opened(reader.files, run).read(use_threads=False).column("version")
+            versions = open_run(reader.files, run).read(use_threads=False).column("version")
             rows = versions.length()
             if versions.to_pylist() != list(range(run.from_version, run.to_version + 1)):
                 return f"does not hold the versions {run.from_version} to {run.to_version}"
@@ -307,26 +309,5 @@ def rebuilt(reader: MetadataLog, fold: FoldEdit, bases: list[FoldEdit], last: in
 
 
 def _whole(reader: MetadataLog, fold: FoldEdit) -> Image:
-    image = reader.runs.covered(fold)
+    image = reader.runs.image(fold)
     return image.with_topics(reader.runs.opened(fold, dict(image.topics)))
-
-
-def tearable(files: Files, clock: Clock) -> Iterator[str]:
-    """Yield the files that a power cut may tear or take, if disk and file system obey an fsync.
-
-    Bytes are synced before they get a name that anybody reads. So only these files can be torn or
-    lost: entries whose names nobody has synced yet (`flush=False`), files that have no name yet,
-    and runs, history files and edits files that no entry names.
-    """
-    seen = diagnose(files, clock)
-    newest = seen.log.newest if seen.log else None
-    named = {run.path for run in (*newest[1].runs, *newest[1].history)} if newest else set()
-    cover = newest[1].cover if newest else -1
-    for stat in files.list(CLUSTER_METADATA, recursive=True):
-        path = stat.path.removeprefix(f"{CLUSTER_METADATA}/")
-        directory, _, name = path.rpartition("/")
-        numbers = _NUMBER.findall(name)
-        is_behind = bool(numbers) and int(numbers[-1 if directory != "_delta_log" else 0]) > cover
-        is_ours = directory in {"_delta_log", "_runs", "_history", "_cuts", "_edits"}
-        if name.startswith(".tmp-") or (is_ours and is_behind and path not in named):
-            yield stat.path

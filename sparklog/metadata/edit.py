@@ -26,7 +26,7 @@ FEATURE_LEVEL: Final = 1
 
 
 class _Nothing(dict[Any, Any]):
-    """An empty mapping, the default of many fields at once: an edit fills few of them."""
+    """An empty mapping, which all fields without a value share: an edit fills few of its fields."""
 
     __slots__ = ()
     __hash__ = object.__hash__  # type: ignore[assignment] # a default has to be hashable
@@ -44,9 +44,9 @@ T = TypeVar("T")
 def with_fields(kind: type[T], fields: dict[str, Any]) -> T:
     """Return a frozen dataclass without slots that has these fields; the rest have their defaults.
 
-    The object takes over `fields`. The class itself would set each field, which takes as long as
-    all else that a follower does with an edit. Nothing is checked, and `__post_init__` is not
-    called.
+    The object keeps `fields` as its attributes. The class's own constructor would set them one by
+    one, which takes as long as the rest of a follower's work on an edit. Nothing is checked, and
+    `__post_init__` is not called.
     """
     made = object.__new__(kind)
     object.__setattr__(made, "__dict__", fields)
@@ -66,7 +66,7 @@ class Stamp(NamedTuple):
 
 
 NO_STAMP: Final = Stamp(-1, "", 0)
-"""The place before the first entry."""
+"""The stamp of an image before the first entry."""
 
 
 class PartitionState(NamedTuple):

@@ -1,9 +1,9 @@
 """The entries of a metadata log as files: read one, put one, and find out whether it landed.
 
-**Slot N decides.** An object store may answer "exists" after the client's own success. An error may
-come after the entry is there. A conflict may be reported with nothing written. So every put that
-did not simply succeed is followed by a read of the slot: it holds the same bytes (landed), another
-entry (lost), or nothing (the same bytes are put again). No answer is given while the slot is empty.
+**Slot N decides.** An object store may answer "exists" after the client's own success, report an
+error though the entry is there, or report a conflict though nothing was written. So after every put
+that did not simply succeed the slot is read. It holds the same bytes (landed), another entry
+(lost), or nothing (the same bytes are put again). No outcome is returned while the slot is empty.
 """
 
 import os
@@ -26,24 +26,19 @@ from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.edit import Stamp
 from sparklog.metadata.entry import Entry, ReadEntry, decode, parse, parse_edits
 from sparklog.metadata.marks import newest_mark
+from sparklog.metadata.names import entry_path
 from sparklog.storage.files import Files
 
-ENTRIES: Final = f"{CLUSTER_METADATA}/_delta_log"
 PUT_TIMEOUT_MS: Final = 60_000
 """How long an entry is put again while its slot stays empty."""
 LOCAL_PUT_TRIES: Final = 3
 """How often a put to a local disk is tried: waiting does not help a disk that fails."""
 REFUSED_PUT_MS: Final = 5_000
-"""How long puts are tried that the storage refuses for want of a permission, and nothing else."""
+"""How long a put is tried if the storage answers every try with "no permission"."""
 SEEN_MS: Final = 5_000
-"""For this long after an object store has returned or taken an entry, it counts as still there."""
+"""How long an entry counts as still there after an object store has returned or taken it."""
 BACK_OFF_MAX_EXPONENT: Final = 6
 REPLAY: Final = "replay with the same txnAppId and txnVersion"
-
-
-def entry_path(version: int) -> str:
-    """Return the path of an entry in the log dir."""
-    return f"{ENTRIES}/{version:020}.json"
 
 
 class Outcome(Enum):
@@ -201,7 +196,7 @@ class Entries:
                 raise MissingFileError(
                     f"{entry_path(version - 1)} is gone: the metadata log was deleted or replaced"
                 )
-        elif version < newest_mark(self._files, CLUSTER_METADATA).first_kept:
+        elif version < newest_mark(self._files).first_kept:
             self._files.delete(entry_path(version))
             return Outcome.CLEANED
         self._check_log(stamp)

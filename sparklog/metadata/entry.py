@@ -49,10 +49,9 @@ from sparklog.metadata.codec import edit_json, edit_of
 from sparklog.metadata.codec_appends import appends_json
 from sparklog.metadata.codec_types import Json, integer, listed, text, texts
 from sparklog.metadata.edit import NOTHING, Edit, Stamp, with_fields
+from sparklog.metadata.names import EDITS
 
 FORMAT: Final = 2
-EDITS: Final = "_edits"
-"""The directory of edits files, below `__cluster_metadata`."""
 EDITS_BYTES_MAX: Final = 64 * 1024
 _TAIL: Final = b'"}}}'
 _ZEROS: Final = b"00000000"
@@ -239,11 +238,6 @@ def _edits_file(path: object, size: object, checksum: object) -> EditsFile:
     if folder != EDITS or not name or "/" in name:
         raise ValueError(f"an edits file at {path!r}")
     return EditsFile(text(path), integer(size), integer(checksum))
-
-
-def decode_edits(data: bytes, entry: Entry, where: str) -> Entry:
-    """Return an entry with the edits of its edits file, `data`. Raises as `decode`."""
-    return parse_edits(data, entry, where).decoded()
 
 
 def parse_edits(data: bytes, entry: Entry, where: str) -> ReadEntry:

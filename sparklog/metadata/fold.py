@@ -1,9 +1,10 @@
 """Folding: the entries since the last fold become a run, and runs of similar size become one.
 
-    fold(log)    read the entries again (`covered`), make rows of the keys that they touched
-                 (`touched`, `image_rows`), write the run (`runs`) and the history
-                 (`history_runs`), merge, commit the FoldEdit, then publish Delta's checkpoint
-                 and the hint
+    read again      the entries since the last fold (`history_runs.unfolded_records`)
+    make rows       of the keys that these entries touched (`touched`, `image_rows`)
+    write           a run, merged with smaller ones (`runs`), and the history (`history_runs`)
+    commit          the FoldEdit
+    publish         Delta's checkpoint, and the hints
 
 A fold changes no committed data, and conflicts only with other folds. Each row is rewritten
 O(log n) times: a new run takes in the runs before it that are not twice its size. A process that is
@@ -21,23 +22,28 @@ import pyarrow as pa
 from sparklog.errors import CommitConflictError, CorruptMetadataError, LateWriterError
 from sparklog.metadata import delta
 from sparklog.metadata.edit import Done, Edit, FoldEdit, RunFile
-from sparklog.metadata.history_runs import Retention, continued, covered, told, without_damaged
+from sparklog.metadata.history_runs import (
+    Retention,
+    continued,
+    unfolded_entry,
+    unfolded_records,
+    without_damaged,
+)
 from sparklog.metadata.image import Image
 from sparklog.metadata.image_rows import rows_since
-from sparklog.metadata.log import ENTRIES, HINT, MetadataLog
-from sparklog.metadata.run_rows import alive
-from sparklog.metadata.runs import in_order, merged
+from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.names import ENTRIES, HINT, POINTER, checkpoint_path
+from sparklog.metadata.run_rows import alive, in_order, merged
 from sparklog.metadata.touched import TouchedKeys
 
 FOLD_EVERY: Final = 256
-"""Where no housekeeper folds, the committer of a version that is a multiple of this number does. A
-housekeeper folds when so many entries lie behind."""
+"""Without a housekeeper, the committer of a version that is a multiple of this number folds. A
+housekeeper folds when there are this many entries behind the last fold."""
 FOLD_AT_THE_LATEST: Final = 1024
 """A limit: with this many entries behind the last fold, every committer folds."""
 
 FOLD_AT_THE_LATEST_BYTES: Final = 4 * 1024 * 1024
 """A limit: with this many bytes of entries behind the last fold, every committer folds."""
-POINTER: Final = f"{ENTRIES}/_last_checkpoint"
 RETENTION: Final = Retention()
 
 
@@ -75,7 +81,7 @@ def fold(
     image = log.image()
     based_on, cover = image.fold.cover, image.version
     found, touched, is_idle = [], TouchedKeys(), True
-    for record, edits in covered(log, image):
+    for record, edits in unfolded_records(log, image):
         found.append(record)
         for edit in edits:
             touched.add(edit)
@@ -90,9 +96,7 @@ def fold(
     return commit_fold(log, made, covered_id=image.stamp.entry_id)
 
 
-def commit_fold(
-    log: MetadataLog, made: FoldEdit, operation: str = "FOLD", *, covered_id: str | None = None
-) -> Image | None:
+def commit_fold(log: MetadataLog, made: FoldEdit, *, covered_id: str | None = None) -> Image | None:
     """Commit a fold whose files are written, and publish it; None if another fold was first.
 
     With `covered_id` also None if the entry at its cover has another id now: the log dir was
@@ -103,9 +107,9 @@ def commit_fold(
     def plan(newest: Image) -> Edit | Done:
         if newest.fold.cover != made.based_on:
             return Done()
-        if covered_id is not None and told(log, newest.fold, made.cover).id != covered_id:
+        if covered_id is not None and unfolded_entry(log, newest.fold, made.cover).id != covered_id:
             return Done()
-        return Edit(operation=operation, parameters=parameters, fold=made)
+        return Edit(operation="FOLD", parameters=parameters, fold=made)
 
     try:
         committed = log.commit(plan, housekeeping=False)
@@ -151,8 +155,3 @@ def publish(log: MetadataLog, version: int, made: FoldEdit) -> None:
     pointer: Mapping[str, int] = {"version": version, "size": size}
     log.files.overwrite(POINTER, orjson.dumps(pointer))
     log.files.overwrite(HINT, orjson.dumps({"version": version}))
-
-
-def checkpoint_path(version: int) -> str:
-    """Return the path of Delta's checkpoint of a version."""
-    return f"{ENTRIES}/{version:020}.checkpoint.parquet"

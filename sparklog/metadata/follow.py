@@ -17,23 +17,22 @@ from sparklog.errors import CorruptMetadataError, MissingFileError, SparklogErro
 from sparklog.garbage import without_frames
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.edit import FoldEdit, Stamp
-from sparklog.metadata.entries import ENTRIES, Entries, entry_path
+from sparklog.metadata.entries import Entries
 from sparklog.metadata.entry import Entry
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.marks import newest_mark
+from sparklog.metadata.names import ENTRIES, HINT, entry_path
 from sparklog.metadata.runs import Runs
 from sparklog.metadata.turn import Turn
 from sparklog.storage.files import Files
 
-HINT: Final = f"{CLUSTER_METADATA}/_newest_fold"
-"""A hint, a JSON object: `version` is that of a fold. It may be old or missing, never too new."""
 RESTORE: Final = "RESTORE"
 """The operation of the entry that begins another incarnation of the log."""
 OPEN_TRIES: Final = 8
 """How often a process that opens the log begins again because a cleaner was faster."""
 KEEP_LOCAL_MS: Final = 10 * 60_000
 KEEP_REMOTE_MS: Final = 60 * 60_000
-"""How long an entry stays, at least, after a fold has covered it; measured by the store's time."""
+"""The least time that an entry stays after a fold has covered it, by the store's own clock."""
 
 
 def fold_of(entry: Entry) -> FoldEdit | None:
@@ -44,13 +43,21 @@ def fold_of(entry: Entry) -> FoldEdit | None:
     return None
 
 
+def hinted_version(files: Files, hint: str) -> int:
+    """Return the version that HINT or POINTER names; -1 if the hint is missing or torn."""
+    try:
+        return int(orjson.loads(bytes(files.read(hint)))["version"])
+    except (MissingFileError, ValueError, KeyError, TypeError):
+        return -1
+
+
 class FollowedLog:
     """The metadata log of one log dir, to follow. Usable from any number of threads."""
 
     def __init__(self, files: Files, clock: Clock) -> None:
         self.files = files
         self.clock = clock
-        self.runs = Runs(files, CLUSTER_METADATA)
+        self.runs = Runs(files)
         self.entries = Entries(files, clock, self.keep_ms)
         self.bytes_behind = 0
         """About how many bytes the entries behind the newest fold have."""
@@ -124,9 +131,9 @@ class FollowedLog:
         return image if is_newest and not self._turn.is_replaced() else None
 
     def is_behind(self, topics: Collection[str]) -> bool:
-        """Whether `image(topics)` has files to read, as far as the cheapest call tells.
+        """Whether `image(topics)` will probably read files.
 
-        On an object store only the topics count, because every other question is a request.
+        On an object store only the topics count: to look for a new entry would take a request.
         """
         image = self._image
         if image is None or self._is_late() or _closed(image, topics):
@@ -280,12 +287,12 @@ class FollowedLog:
         A missing entry is either the end of the log or was cleaned; the mark tells which. It is
         read after the entries, because a cleaner writes it before it deletes an entry.
         """
-        at = self._hinted()
+        at = hinted_version(self.files, HINT)
         for _ in range(OPEN_TRIES):
             image = self._folded_at(at)
             if image is not None:
                 self._read_on(image)
-            mark = newest_mark(self.files, CLUSTER_METADATA)
+            mark = newest_mark(self.files)
             if image is None or self._read.version + 1 < mark.first_kept:
                 at = mark.fold
                 continue
@@ -318,26 +325,20 @@ class FollowedLog:
             return None
         self._log_id = entry.log
         try:
-            return self.runs.covered(fold)
+            return self.runs.image(fold)
         except MissingFileError:
-            if newest_mark(self.files, CLUSTER_METADATA).first_kept > version:
+            if newest_mark(self.files).first_kept > version:
                 return None  # cleaned between the two reads
             raise
 
     def _empty(self) -> Image | None:
         if self.entries.has(0):
             return Image()
-        if newest_mark(self.files, CLUSTER_METADATA).fold >= 0:
+        if newest_mark(self.files).fold >= 0:
             return None
         raise MissingFileError(
             f"{CLUSTER_METADATA}: no metadata log here, {entry_path(0)} is missing"
         )
-
-    def _hinted(self) -> int:
-        try:
-            return int(orjson.loads(bytes(self.files.read(HINT)))["version"])
-        except (MissingFileError, ValueError, KeyError, TypeError):
-            return -1
 
 
 _logs: Final[WeakSet[FollowedLog]] = WeakSet()

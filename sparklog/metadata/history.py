@@ -17,29 +17,15 @@ from sparklog.metadata.edit import FoldEdit
 from sparklog.metadata.history_runs import (
     HistoryRecord,
     cuts_of,
-    past_of,
+    history_runs_of,
     records,
     rows_of_run,
-    told,
+    unfolded_entry,
 )
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.metadata.log import MetadataLog
 from sparklog.model import TopicDescription
 from sparklog.record.arrays import numbers_of
-
-__all__ = [
-    "Cut",
-    "HistoryRecord",
-    "PartitionCut",
-    "TopicCut",
-    "check_readable",
-    "cut_at",
-    "history",
-    "oldest_cut",
-    "oldest_version",
-    "record_at",
-    "version_at",
-]
 
 
 class PartitionCut(NamedTuple):
@@ -96,7 +82,7 @@ def history(
 
 def oldest_version(image: Image) -> int:
     """Return the oldest version that the history holds."""
-    past = past_of(image.fold)
+    past = history_runs_of(image.fold)
     return past[0].from_version if past else image.fold.cover + 1
 
 
@@ -118,11 +104,11 @@ def version_at(log: MetadataLog, timestamp_ms: int) -> int:
     low, high = image.fold.cover, image.version  # the version is at or below `low`, or between
     while low + 1 < high:
         middle = (low + high) // 2
-        is_later = told(log, image.fold, middle).timestamp_ms > timestamp_ms
+        is_later = unfolded_entry(log, image.fold, middle).timestamp_ms > timestamp_ms
         low, high = (low, middle) if is_later else (middle, high)
     if low > image.fold.cover:
         return low
-    for run in reversed(past_of(image.fold)):
+    for run in reversed(history_runs_of(image.fold)):
         rows = rows_of_run(log.files, run, ["version", "timestamp_ms"])
         at = int(np.searchsorted(numbers_of(rows.column("timestamp_ms")), timestamp_ms, "right"))
         if at:
@@ -195,10 +181,10 @@ def _base(log: MetadataLog, image: Image, version: int) -> Image:
     """
     cuts = [cut for cut in cuts_of(image.fold) if cut.to_version <= version]
     if cuts:
-        return log.runs.covered(FoldEdit(cuts[-1].to_version, -1, (cuts[-1],)))
+        return log.runs.image(FoldEdit(cuts[-1].to_version, -1, (cuts[-1],)))
     if not oldest_version(image):
         return Image()
-    return log.runs.covered(image.fold)
+    return log.runs.image(image.fold)
 
 
 def _check_known(image: Image, version: int, oldest: int) -> None:

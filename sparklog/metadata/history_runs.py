@@ -1,9 +1,8 @@
 """The files of the history: runs of past entries, and cuts. `history` reads them.
 
-    _history/<from>-<to>-<uuid>.parquet    the entries `from` to `to`, a row each, without
-                                           credentials of users
-    _cuts/<version>-<version>-<uuid>.parquet    a run without segments and receipts: horizon, topics
-                                           and partitions as of `version`
+    history run    the entries of its versions, a row each, without credentials of users
+    cut            a run without segments and receipts: horizon, topics and partitions as of its
+                   version
 
     version  timestamp_ms  operation  parameters (JSON)  edits (JSON, `codec`)  id  previous
 
@@ -15,7 +14,6 @@ The retention removes whole runs: a run is removed when all its entries are too 
 and by the clock of the process that folds, or when the history takes too many bytes.
 """
 
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -26,19 +24,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparklog.errors import CorruptMetadataError
-from sparklog.log.names import uuid7
+from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.codec import edit_of
 from sparklog.metadata.codec_types import Json
-from sparklog.metadata.edit import NO_STAMP, Edit, FoldEdit, RunFile
+from sparklog.metadata.edit import NO_STAMP, Edit, FoldEdit, RunFile, Stamp
 from sparklog.metadata.entry import Entry, ReadEntry, encode_edits, understood
-from sparklog.metadata.image import Image, Stamp
-from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog, entry_path
-from sparklog.metadata.run_file import crc32c, footer, readable
+from sparklog.metadata.image import Image
+from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.names import CUTS, HISTORY, entry_path
+from sparklog.metadata.run_file import footer, put_run, readable
 from sparklog.record.arrays import values_of
+from sparklog.record.checksum import crc32c
 from sparklog.storage.files import Files
 
-HISTORY: Final = "_history"
-CUTS: Final = "_cuts"
 CUT_EVERY: Final = 4096
 """The smallest number of entries between two cuts."""
 MERGED_ROWS_MAX: Final = 65_536
@@ -95,23 +93,23 @@ def records(
 ) -> Iterator[HistoryRecord]:
     """Yield the commits from `first` to `last`: a fold's history, and the entries behind it."""
     behind = range(max(first, fold.cover + 1), last + 1)
-    runs = [run for run in past_of(fold) if run.from_version <= last]
+    runs = [run for run in history_runs_of(fold) if run.from_version <= last]
     runs = [run for run in runs if run.to_version >= first]
     if newest_first:
-        yield from (record_of(told(log, fold, version)) for version in reversed(behind))
+        yield from (record_of(unfolded_entry(log, fold, version)) for version in reversed(behind))
         for run in reversed(runs):
             yield from _of_run(log.files, run, first, last, newest_first)
     else:
         for run in runs:
             yield from _of_run(log.files, run, first, last, newest_first)
-        yield from (record_of(told(log, fold, version)) for version in behind)
+        yield from (record_of(unfolded_entry(log, fold, version)) for version in behind)
 
 
 def _of_run(
     files: Files, run: RunFile, first: int, last: int, newest_first: bool
 ) -> Iterator[HistoryRecord]:
     where = f"{CLUSTER_METADATA}/{run.path}"
-    file = opened(files, run)
+    file = open_run(files, run)
     numbers = range(file.metadata.num_row_groups)
     for number in reversed(numbers) if newest_first else numbers:
         found = file.metadata.row_group(number).column(0).statistics
@@ -137,32 +135,34 @@ def _of_row(row: Mapping[str, Any]) -> HistoryRecord:
     )
 
 
-def present(log: MetadataLog, version: int) -> Entry:
-    """Return an entry that must be there. Raises CorruptMetadataError."""
+def required_entry(log: MetadataLog, version: int) -> Entry:
+    """Return an entry. Raises CorruptMetadataError if it is missing."""
     entry = log.read_entry(version)
     if entry is None:
         raise CorruptMetadataError(f"{entry_path(version)} is missing")
     return entry
 
 
-def told(log: MetadataLog, fold: FoldEdit, version: int) -> Entry:
-    """Return an entry behind a fold's cover as the history keeps it.
+def unfolded_entry(log: MetadataLog, fold: FoldEdit, version: int) -> Entry:
+    """Return an entry that a fold does not cover, as the history will keep it.
 
     An entry of another writer gets the id and the time of the entry before it, as in the image, so
     that times never go down. Raises CorruptMetadataError if an entry is missing.
     """
-    entry = present(log, version)
+    entry = required_entry(log, version)
     if not entry.is_foreign:
         return entry
     _, entry_id, timestamp_ms = _own_before(log, fold, version)
     return replace(entry, id=entry_id, previous=entry_id, timestamp_ms=timestamp_ms)
 
 
-def covered(log: MetadataLog, image: Image) -> Iterator[tuple[HistoryRecord, Sequence[Json]]]:
-    """Yield each entry from behind the image's fold up to the image, with its edits as JSON.
+def unfolded_records(
+    log: MetadataLog, image: Image
+) -> Iterator[tuple[HistoryRecord, Sequence[Json]]]:
+    """Yield each entry behind the image's fold, up to the image, with its edits as JSON.
 
-    The edits are not decoded, because the process that has the image did that: each entry read here
-    has the id of the one that the image was made of. Raises CorruptMetadataError if an entry is
+    The edits are not decoded: that happened when they were applied to the image. The ids show that
+    each entry is still the one that was applied. Raises CorruptMetadataError if an entry is
     missing, or if it is another one, as in a log dir that was restored or replaced since.
     """
     before: HistoryRecord | None = None
@@ -171,7 +171,7 @@ def covered(log: MetadataLog, image: Image) -> Iterator[tuple[HistoryRecord, Seq
         if read is None:
             raise CorruptMetadataError(f"{entry_path(version)} is missing")
         if read.entry.is_foreign:
-            record = record_of(told(log, image.fold, version))
+            record = record_of(unfolded_entry(log, image.fold, version))
         else:
             record = _record_read(read)
         if before is not None and record.previous != before.id:
@@ -185,7 +185,7 @@ def covered(log: MetadataLog, image: Image) -> Iterator[tuple[HistoryRecord, Seq
 def _record_read(read: ReadEntry) -> HistoryRecord:
     """Return an entry whose edits are not decoded as a row of the history."""
     has_users = any("users" in edit for edit in read.edits)
-    return kept_of(read.decoded()) if has_users else record_of(read.entry)
+    return stored_record_of(read.decoded()) if has_users else record_of(read.entry)
 
 
 def _replaced(version: int, found: str, followed: str) -> CorruptMetadataError:
@@ -198,10 +198,10 @@ def _replaced(version: int, found: str, followed: str) -> CorruptMetadataError:
 def _own_before(log: MetadataLog, fold: FoldEdit, version: int) -> Stamp:
     """Return the stamp of the newest entry below `version` that sparklog wrote."""
     for number in range(version - 1, fold.cover, -1):
-        before = present(log, number)
+        before = required_entry(log, number)
         if not before.is_foreign:
             return before.stamp
-    return log.runs.covered(fold).stamp if fold.runs else NO_STAMP
+    return log.runs.image(fold).stamp if fold.runs else NO_STAMP
 
 
 def record_of(entry: Entry) -> HistoryRecord:
@@ -217,7 +217,7 @@ def record_of(entry: Entry) -> HistoryRecord:
     )
 
 
-def kept_of(entry: Entry) -> HistoryRecord:
+def stored_record_of(entry: Entry) -> HistoryRecord:
     """Return an entry as the history keeps it, without credentials of users.
 
     They would stay in the history after the user has got new ones.
@@ -228,7 +228,7 @@ def kept_of(entry: Entry) -> HistoryRecord:
     return record_of(replace(entry, edits=edits, edits_json=None))
 
 
-def opened(files: Files, run: RunFile) -> pq.ParquetFile:
+def open_run(files: Files, run: RunFile) -> pq.ParquetFile:
     """Return a history run, opened. Raises CorruptMetadataError, which names the damaged file."""
     path = f"{CLUSTER_METADATA}/{run.path}"
     data = files.view(path)
@@ -245,10 +245,10 @@ def opened(files: Files, run: RunFile) -> pq.ParquetFile:
 def rows_of_run(files: Files, run: RunFile, columns: Sequence[str] | None = None) -> pa.Table:
     """Return the rows of a history run. Raises CorruptMetadataError."""
     with readable(f"{CLUSTER_METADATA}/{run.path}"):
-        return opened(files, run).read(columns=columns, use_threads=False)
+        return open_run(files, run).read(columns=columns, use_threads=False)
 
 
-def past_of(fold: FoldEdit) -> list[RunFile]:
+def history_runs_of(fold: FoldEdit) -> list[RunFile]:
     """Return a fold's history runs, oldest first."""
     return [run for run in fold.history if run.path.startswith(HISTORY)]
 
@@ -267,10 +267,10 @@ def continued(
 ) -> tuple[RunFile, ...]:
     """Return the history of a fold of `entries`: that of `before`, a run of them, a cut if due.
 
-    Writes files. The entries have no credentials (`kept_of`). `runs` are those of the new fold. If
-    the history of `before` does not reach up to the entries, it is dropped.
+    Writes files. The entries have no credentials (`stored_record_of`). `runs` are those of the new
+    fold. If the history of `before` does not reach up to the entries, it is dropped.
     """
-    past, cuts = past_of(before), cuts_of(before)
+    past, cuts = history_runs_of(before), cuts_of(before)
     if past and past[-1].to_version + 1 != entries[0].version:
         past, cuts = [], []
     past = _with_entries(log, past, entries)
@@ -319,7 +319,7 @@ def _kept(log: MetadataLog, past: Sequence[RunFile], retention: Retention) -> li
 def _is_over(files: Files, run: RunFile, before_ms: int) -> bool:
     """Whether all entries of a run are older than a time (ms); False if it cannot be read."""
     try:
-        file = opened(files, run)
+        file = open_run(files, run)
     except CorruptMetadataError:
         return False
     newest = file.metadata.row_group(file.metadata.num_row_groups - 1).column(1).statistics.max
@@ -354,10 +354,7 @@ def write(files: Files, rows: pa.Table, span: tuple[int, int], now_ms: int) -> R
         store_schema=False,
     )
     data = sink.getvalue().to_pybytes()
-    name = f"{HISTORY}/{span[0]:020}-{span[1]:020}-{uuid7(now_ms, os.urandom(10))}.parquet"
-    files.write_new(f"{CLUSTER_METADATA}/{name}", data)
-    files.sync([f"{CLUSTER_METADATA}/{name}"])
-    return RunFile(name, len(data), crc32c(footer(data)), rows.num_rows, *span)
+    return put_run(files, HISTORY, data, span, rows.num_rows, now_ms)
 
 
 def _write_cut(log: MetadataLog, runs: Sequence[RunFile], cover: int) -> RunFile:
@@ -367,7 +364,7 @@ def _write_cut(log: MetadataLog, runs: Sequence[RunFile], cover: int) -> RunFile
 
 def without_damaged(fold: FoldEdit, damaged: Collection[str]) -> tuple[RunFile, ...]:
     """Return a fold's history without damaged files, and without all before a damaged run."""
-    sound = takewhile(lambda run: run.path not in damaged, reversed(past_of(fold)))
+    sound = takewhile(lambda run: run.path not in damaged, reversed(history_runs_of(fold)))
     past = list(sound)[::-1]
     oldest = past[0].from_version if past else fold.cover + 1
     cuts = [

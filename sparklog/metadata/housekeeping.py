@@ -29,26 +29,26 @@ from sparklog.metadata.log import MetadataLog
 from sparklog.storage.at_once import in_background
 
 CLEANS_PER_KEEP: Final = 10
-"""How often a process cleans within `keep_ms` at most: each cleaning lists the entries."""
+"""How often at most a process cleans within `keep_ms`: each cleaning lists the entries."""
 FOLD_RETRY_MS: Final = 5_000
 EXIT_WAIT_SECONDS: Final = 5.0
 LOOK_S: Final = 1.0
 """How often a housekeeper looks whether a fold is due."""
 FOLD_PAUSE_MS: Final = 10_000
-"""The pause between two folds of a housekeeper. A segment that comes and goes within the pause
-costs no row."""
+"""The shortest pause between two folds of a housekeeper. A segment that is added and removed within
+the pause never becomes a row."""
 FOLD_TIMES: Final = 20
-"""From its begin to the next one a fold has so many times its own time. So folds and cleaning take
-5 % of a core at most, unless one takes three seconds, or more lies behind than may wait (SOON)."""
+"""After a fold has begun, the next one begins this many times its duration later. So folds and
+cleaning take 5 % of a core at most, unless a fold takes three seconds, or too much waits (SOON)."""
 FOLD_PAUSE_MAX_MS: Final = 60_000
 """The longest pause: with a longer one the service would believe that its housekeeper is dead."""
 SOON: Final = 8
-"""A housekeeper does not wait for the end of the pause when so many times the limits of `fold` lie
-behind."""
+"""A housekeeper folds before the end of the pause if the entries behind the last fold are this many
+times the limits of `fold`."""
 LATE: Final = 4
 LATE_MS: Final = 60_000
-"""A service folds itself when for so long LATE times the limits lie behind, and no other process
-has folded: its housekeeper does not work."""
+"""A service folds itself if for LATE_MS the entries behind the last fold are LATE times the limits
+of `fold`: then its housekeeper does not work."""
 
 _logger: Final = logging.getLogger(__name__)
 

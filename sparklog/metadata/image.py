@@ -27,12 +27,7 @@ from sparklog.metadata.edit import (
     Stamp,
     TopicEdit,
 )
-from sparklog.metadata.partition_log import (
-    PartitionLog,
-    SegmentChanges,
-    Slice,
-    changes_by_partition,
-)
+from sparklog.metadata.partition_log import PartitionLog, Slice
 from sparklog.metadata.topic_image import (
     Removal,
     TopicContent,
@@ -49,19 +44,15 @@ from sparklog.metadata.transactions import (
 from sparklog.model import TopicDescription
 
 __all__ = [
-    "NO_STAMP",
     "Image",
     "PartitionLog",
     "Removal",
-    "SegmentChanges",
     "SharedSegment",
     "Slice",
-    "Stamp",
     "TopicContent",
     "TopicImage",
     "added_ranges",
     "at_log_end",
-    "changes_by_partition",
     "shared_slices",
 ]
 
@@ -86,15 +77,19 @@ class Directory:
     @cached_property
     def names(self) -> Mapping[str, TopicDescription]:
         """The topics that exist, by name, in name order."""
-        found = (topic.description for topic in self._topics.values())
-        alive = [topic for topic in found if topic.deleted_ms is None]
-        return {topic.name: topic for topic in sorted(alive, key=lambda topic: topic.name)}
+        return by_name(topic.description for topic in self._topics.values())
 
     @cached_property
     def deleted(self) -> Sequence[TopicDescription]:
         """The deleted topics whose files may still be there."""
         found = (topic.description for topic in self._topics.values())
         return [topic for topic in found if topic.deleted_ms is not None]
+
+
+def by_name(topics: Iterable[TopicDescription]) -> dict[str, TopicDescription]:
+    """Return the topics that are not deleted, by name, in name order."""
+    alive = [topic for topic in topics if topic.deleted_ms is None]
+    return {topic.name: topic for topic in sorted(alive, key=lambda topic: topic.name)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,17 +10,13 @@ names an older file. Files of other names, and files that repair put aside, are 
 """
 
 from collections.abc import Iterator
-from typing import Final
 
-from sparklog.log.names import uuid7_ms
-from sparklog.metadata.clean import EDITS_FILE, RUN
-from sparklog.metadata.history_runs import CUTS, HISTORY
+from sparklog.log.names import CLUSTER_METADATA, uuid7_ms
 from sparklog.metadata.image import Image
-from sparklog.metadata.log import CLUSTER_METADATA, EDITS, MetadataLog
-from sparklog.metadata.runs import RUNS
+from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.names import CUTS, EDITS, EDITS_NAME, HISTORY, RUN_NAME, RUNS, last_part
 from sparklog.storage.files import Files
-
-TEMPORARY: Final = ".tmp-"
+from sparklog.storage.local import TEMPORARY
 
 
 def leftovers(log: MetadataLog, image: Image | None = None) -> list[str]:
@@ -35,21 +31,20 @@ def leftovers(log: MetadataLog, image: Image | None = None) -> list[str]:
 
 def _temporary(files: Files, image: Image) -> Iterator[str]:
     for stat in files.list(CLUSTER_METADATA, recursive=True):
-        name = stat.path.rpartition("/")[2]
-        if name.startswith(TEMPORARY) and stat.modified_ms < image.horizon_ms:
+        if last_part(stat.path).startswith(TEMPORARY) and stat.modified_ms < image.horizon_ms:
             yield stat.path
 
 
 def _unnamed(files: Files, image: Image) -> Iterator[str]:
     named = {f"{CLUSTER_METADATA}/{run.path}" for run in (*image.fold.runs, *image.fold.history)}
     for directory, pattern, end in (
-        (RUNS, RUN, image.fold.cover),
-        (HISTORY, RUN, image.fold.cover),
-        (CUTS, RUN, image.fold.cover),
-        (EDITS, EDITS_FILE, image.version),
+        (RUNS, RUN_NAME, image.fold.cover),
+        (HISTORY, RUN_NAME, image.fold.cover),
+        (CUTS, RUN_NAME, image.fold.cover),
+        (EDITS, EDITS_NAME, image.version),
     ):
         for stat in files.list(f"{CLUSTER_METADATA}/{directory}"):
-            match = pattern.fullmatch(stat.path.rpartition("/")[2])
+            match = pattern.fullmatch(last_part(stat.path))
             if match is None or stat.path in named:
                 continue
             *numbers, uuid = match.groups()

@@ -5,9 +5,8 @@
     put entry N + 1 if absent         one file, one sync
     slot N + 1 decides                my id: landed. Another's: follow, plan again. Empty: put again
 
-Whatever a put answered, the slot decides: an object store may say "exists" after the client's own
-success, and an error may come after the entry is there. No plan runs again while the slot is empty,
-so no commit lands twice. No segment is written again either: segments are position independent.
+The slot decides, whatever a put has answered (`entries`). No plan runs again while the slot is
+empty, so no commit lands twice. Segments are not written again: they are position independent.
 
 Committers of one machine take turns. The requests that wait in one process share one entry: their
 plans run one after another, each on the image that the plan before leaves.
@@ -48,41 +47,25 @@ from sparklog.metadata.batch import (
 )
 from sparklog.metadata.cluster import ids_after_restore
 from sparklog.metadata.edit import FEATURE_LEVEL, Edit, Stamp
-from sparklog.metadata.entries import ENTRIES, REPLAY, Outcome, entry_path
-from sparklog.metadata.entry import (
-    EDITS,
-    EDITS_BYTES_MAX,
-    EditsFile,
-    Entry,
-    encode,
-    encode_edits,
-)
-from sparklog.metadata.follow import HINT, RESTORE, FollowedLog, fold_of
+from sparklog.metadata.entries import REPLAY, Outcome
+from sparklog.metadata.entry import EDITS_BYTES_MAX, EditsFile, Entry, encode, encode_edits
+from sparklog.metadata.follow import RESTORE, FollowedLog
 from sparklog.metadata.image import Image
-from sparklog.metadata.run_file import crc32c
+from sparklog.metadata.names import ENTRIES, edits_name, entry_path
+from sparklog.record.checksum import crc32c
 from sparklog.storage.files import Files
 from sparklog.storage.log_dir import probe_conditional_put
 
-__all__ = [
-    "CLUSTER_METADATA",
-    "EDITS",
-    "ENTRIES",
-    "HINT",
-    "Committed",
-    "MetadataLog",
-    "Plan",
-    "entry_path",
-    "fold_of",
-]
+__all__ = ["Committed", "MetadataLog", "Plan"]
 
 COMMIT_TIMEOUT_MS: Final = 120_000
-"""How long a commit tries while other commits keep winning: Kafka's delivery.timeout.ms."""
+"""How long a commit tries if other commits always land first: Kafka's delivery.timeout.ms."""
 PATIENT_TRIES: Final = 3
-"""How often a job plans without the turn at most: no other commit waits while it plans."""
+"""How often at most a job plans without the turn, so that no other commit waits for its plan."""
 QUICK_MS: Final = 2
-"""After a try that took no longer, a job takes the turn: other commits wait only briefly."""
+"""If a try took no longer, a job takes the turn: other commits wait only briefly then."""
 HELD: Final = nullcontext(enter_result=True)
-"""The turn of a commit that holds it already."""
+"""Given as the turn if the commit holds the turn already."""
 _logger: Final = logging.getLogger(__name__)
 
 
@@ -273,12 +256,12 @@ class MetadataLog(FollowedLog):
                 self.entries.pause(tries)
 
     def _prepare(self, batch: Batch) -> None:
-        """Read what a try would read, so that no other process waits while this one reads."""
+        """Read the files that a try needs, so that no other process waits while this one reads."""
         if self.is_behind(batch.topics):
             self._open_for(batch)
 
     def _open_for(self, batch: Batch) -> Image:
-        """Return the newest image with the batch's topics; a damaged one fails its requests."""
+        """Return the newest image with the batch's topics; a damaged topic fails its requests."""
         image, errors = self.sound_image(batch.topics)
         for request in batch.waiting if errors else ():
             for topic_id in request.topics:
@@ -333,7 +316,7 @@ class MetadataLog(FollowedLog):
             raise
         if outcome is not Outcome.CLEANED:
             return outcome is Outcome.LANDED
-        from sparklog.metadata.history import record_at
+        from sparklog.metadata.history import record_at  # it imports this module
 
         with self._reading:
             self._image = None
@@ -364,7 +347,7 @@ class MetadataLog(FollowedLog):
         return encode(entry, planned.data)
 
     def _put_edits(self, stamp: Stamp, data: bytes) -> EditsFile:
-        name = f"{EDITS}/{stamp.version:020}-{uuid7(stamp.timestamp_ms, os.urandom(10))}.json"
+        name = edits_name(stamp.version, uuid7(stamp.timestamp_ms, os.urandom(10)))
         path = f"{CLUSTER_METADATA}/{name}"
         self.files.put_new(path, data)
         self.files.sync([path])
@@ -389,6 +372,6 @@ class MetadataLog(FollowedLog):
             except StorageError as error:
                 raise CommitOutcomeUnknownError(
                     f"{CLUSTER_METADATA}: version {wanted} is committed, but could not be made "
-                    f"durable ({error}): replay with the same txnAppId and txnVersion"
+                    f"durable ({error}): {REPLAY}"
                 ) from error
             self._synced = max(newest, wanted)

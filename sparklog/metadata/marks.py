@@ -3,9 +3,9 @@
     __cluster_metadata/_marks/<first kept version>-<fold>       both with 20 digits
 
 The name is the whole content: entry `fold` is a fold that covers every entry before `first kept`.
-If there are several marks, the largest counts, so a cleaner that wakes up a day later and writes
-its own mark changes nothing. A cleaner writes the mark before it deletes the first entry. So a
-reader that finds an empty slot reads the mark next: if the slot is below the mark, it held an entry
+If there are several marks, the largest counts. So a cleaner that wakes up a day later, and writes
+its old mark, changes nothing. A cleaner writes the mark before it deletes the first entry. So a
+reader that finds an empty slot reads the marks next: a slot below the largest mark held an entry
 that was cleaned.
 """
 
@@ -14,9 +14,11 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from sparklog.errors import MissingFileError
+from sparklog.log.names import CLUSTER_METADATA
+from sparklog.metadata.names import MARKS, last_part
 from sparklog.storage.files import Files
 
-MARKS: Final = "_marks"
+_DIRECTORY: Final = f"{CLUSTER_METADATA}/{MARKS}"
 _NAME = re.compile(r"([0-9]{20})-([0-9]{20})")
 
 
@@ -30,25 +32,25 @@ class Mark(NamedTuple):
 NO_MARK: Final = Mark(0, -1)
 
 
-def marks(files: Files, directory: str) -> list[tuple[Mark, str]]:
-    """Return the marks below `directory` with their paths, smallest first."""
+def marks(files: Files) -> list[tuple[Mark, str]]:
+    """Return the marks of a log dir with their paths, smallest first."""
     found = []
-    for stat in files.list(f"{directory}/{MARKS}"):
-        match = _NAME.fullmatch(stat.path.rpartition("/")[2])
+    for stat in files.list(_DIRECTORY):
+        match = _NAME.fullmatch(last_part(stat.path))
         if match is not None:
             found.append((Mark(int(match[1]), int(match[2])), stat.path))
     return sorted(found)
 
 
-def newest_mark(files: Files, directory: str) -> Mark:
+def newest_mark(files: Files) -> Mark:
     """Return the largest mark; NO_MARK if no entry was ever cleaned."""
-    found = marks(files, directory)
+    found = marks(files)
     return found[-1][0] if found else NO_MARK
 
 
-def write_mark(files: Files, directory: str, mark: Mark) -> None:
-    """Write a mark, durably; the cleaner deletes smaller ones later."""
-    path = f"{directory}/{MARKS}/{mark.first_kept:020}-{mark.fold:020}"
+def write_mark(files: Files, mark: Mark) -> None:
+    """Write a mark, durably; smaller marks stay."""
+    path = f"{_DIRECTORY}/{mark.first_kept:020}-{mark.fold:020}"
     files.put_new(path, b"\n")
     with suppress(MissingFileError):  # a cleaner with a larger mark has deleted it
         files.sync([path])

@@ -159,10 +159,10 @@ class PartitionLog:
 
     @property
     def leaders_epochs(self) -> tuple[EpochStart, ...]:
-        """The epochs of the batches, and the present one.
+        """The epochs of the batches, and the leader's present epoch.
 
-        If no batch has the present one, it begins at the log end offset, where a broker that
-        becomes the leader notes it (UnifiedLog.assignEpochStartOffset).
+        If no batch has the present epoch, it begins at the log end offset, as if a broker had just
+        become the leader (UnifiedLog.assignEpochStartOffset).
         """
         if self.epochs and self.epochs[-1].epoch >= self.leader_epoch:
             return self.epochs

@@ -1,8 +1,9 @@
 """Topics as of one commit (versionAsOf and timestampAsOf, Delta's names).
 
-A version of the metadata log is a consistent cut over all topics: it has the offsets where each
-partition began and ended. Its records are read from today's segments. So a version can be read
-until the log start offset or the cleaner offset has passed it; after that readers get an error.
+A version of the metadata log is a consistent cut over all topics: the history has the offsets where
+each partition began and ended then. The records come from today's segments. So a partition can be
+read as of a version until its log start offset or its cleaner offset rises; then readers get an
+error.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,7 +21,7 @@ from sparklog.metadata.history import (
     cut_at,
     version_at,
 )
-from sparklog.metadata.image import Image, PartitionLog, TopicContent, TopicImage
+from sparklog.metadata.image import Image, PartitionLog, TopicContent, TopicImage, by_name
 from sparklog.model import TopicDescription
 
 
@@ -51,9 +52,7 @@ class PastCatalog(Catalog):
 
     def topics(self) -> Mapping[str, TopicDescription]:
         """Return the topics that existed, by name, in name order."""
-        found = (topic.description for topic in self._cut.topics.values())
-        alive = [topic for topic in found if topic.deleted_ms is None]
-        return {topic.name: topic for topic in sorted(alive, key=lambda topic: topic.name)}
+        return by_name(topic.description for topic in self._cut.topics.values())
 
     def image(self, *topics: TopicDescription) -> Image:
         """Return today's image, with these topics as they were then.

@@ -24,8 +24,8 @@ BATCHES_MAX: Final = 5
 PRODUCERS_MAX: Final = 10_000
 """How many producers of a partition are kept."""
 
-_SEQUENCES: Final = 2**31
-"""Sequences go from 0 to 2^31 - 1, and then begin again at 0."""
+SEQUENCES: Final = 2**31
+"""How many sequence numbers there are: after 2^31 - 1 comes 0."""
 
 
 class ProducerBatch(NamedTuple):
@@ -39,7 +39,7 @@ class ProducerBatch(NamedTuple):
     @property
     def first_offset(self) -> int:
         """The offset of its first record."""
-        return self.last_offset - (self.last_sequence - self.first_sequence) % _SEQUENCES
+        return self.last_offset - (self.last_sequence - self.first_sequence) % SEQUENCES
 
 
 class ProducerState(NamedTuple):
@@ -107,7 +107,7 @@ def sequenced(state: ProducerState | None, batch: SequencedBatch) -> ProducerSta
     for known in batches:
         if known.first_sequence == first and known.last_sequence == last:
             return Duplicate(known.first_offset, known.timestamp_ms)
-    expected = (batches[-1].last_sequence + 1) % _SEQUENCES if batches else 0
+    expected = (batches[-1].last_sequence + 1) % SEQUENCES if batches else 0
     if first != expected:
         raise OutOfOrderSequenceError(
             f"producer {batch.producer_id}, epoch {batch.epoch}: a batch that begins with sequence "

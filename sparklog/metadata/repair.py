@@ -17,28 +17,27 @@ it may be run again.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
 
 from sparklog.clock import Clock
 from sparklog.errors import CommitConflictError, CorruptMetadataError
+from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.diagnosis import Diagnosis, Problem, diagnose
 from sparklog.metadata.edit import FoldEdit
 from sparklog.metadata.fold import RETENTION, commit_fold, fold, publish
 from sparklog.metadata.history_runs import (
     continued,
-    kept_of,
-    present,
-    told,
+    required_entry,
+    stored_record_of,
+    unfolded_entry,
     without_damaged,
 )
 from sparklog.metadata.image import Image
 from sparklog.metadata.image_rows import rows_of
-from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES, MetadataLog
-from sparklog.metadata.runs import in_order
+from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.names import ENTRIES, TORN, last_part
+from sparklog.metadata.run_rows import in_order
 from sparklog.metadata.turn import Turn
 from sparklog.storage.files import Files
-
-TORN: Final = f"{CLUSTER_METADATA}/_torn"
 
 
 def problems(files: Files, clock: Clock) -> Iterator[Problem]:
@@ -65,11 +64,11 @@ def repair(files: Files, clock: Clock) -> list[str]:
                 f"{CLUSTER_METADATA}: others are committing: nothing was mended"
             )
         if _is_stillborn(seen):
-            return [_told(_moved(files, seen.problems[0].path))]
+            return [_put_aside(files, seen.problems[0].path)]
         hopeless = [one for one in seen.problems if not one.is_mendable]
         if seen.log is None or hopeless:
             raise CorruptMetadataError("; ".join(map(str, hopeless)))
-        done += [_told(_moved(files, path)) for path in seen.aside if files.stat(path)]
+        done += [_put_aside(files, path) for path in seen.aside if files.stat(path)]
         if seen.aside:
             files.sync_directory(ENTRIES)
         if seen.is_misled:
@@ -84,12 +83,9 @@ def _is_stillborn(seen: Diagnosis) -> bool:
     return seen.log is None and seen.entries == [0]
 
 
-def _told(path: str) -> str:
-    return f"put aside as {path}"
-
-
-def _moved(files: Files, source: str) -> str:
-    name, number = source.rpartition("/")[2], 0
+def _put_aside(files: Files, source: str) -> str:
+    """Move a file to TORN, durably; return a line that says so."""
+    name, number = last_part(source), 0
     target = f"{TORN}/{name}"
     while files.stat(target) is not None:  # the same version was torn before
         number += 1
@@ -97,7 +93,7 @@ def _moved(files: Files, source: str) -> str:
     files.link_or_copy(source, target)
     files.sync([target])
     files.delete(source)
-    return target
+    return f"put aside as {target}"
 
 
 def _published(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:
@@ -107,7 +103,7 @@ def _published(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:
         return []
     log = MetadataLog(files, clock)
     version, made = newest
-    log.go_on_from(Image(fold=made), present(log, version).log)
+    log.go_on_from(Image(fold=made), required_entry(log, version).log)
     publish(log, version, made)
     return [f"checkpoint and hint of version {version} are written anew"]
 
@@ -122,7 +118,7 @@ def _refolded(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:
     if image is None:
         raise CommitConflictError(f"{CLUSTER_METADATA}: others are folding: run it again")
     paths = [f"{CLUSTER_METADATA}/{path}" for path in sorted(seen.damaged)]
-    moved = [_told(_moved(files, path)) for path in paths if files.stat(path)]
+    moved = [_put_aside(files, path) for path in paths if files.stat(path)]
     return [f"folded anew up to version {image.fold.cover}", *moved]
 
 
@@ -131,10 +127,10 @@ def _folded_whole(log: MetadataLog, image: Image, seen: Diagnosis) -> Image | No
     before = image.fold
     unread = replace(before, runs=())  # they are damaged
     behind = range(before.cover + 1, image.version + 1)
-    entries = [told(log, unread, version) for version in behind]
+    entries = [unfolded_entry(log, unread, version) for version in behind]
     log.go_on_from(image, entries[-1].log or entries[0].log)
     rows = in_order(rows_of(image))
     run = log.runs.write(rows, (0, image.version), log.clock.now_ms())
     before = replace(before, history=without_damaged(before, seen.damaged))
-    history = continued(log, before, [kept_of(one) for one in entries], (run,), RETENTION)
+    history = continued(log, before, [stored_record_of(one) for one in entries], (run,), RETENTION)
     return commit_fold(log, FoldEdit(image.version, before.cover, (run,), history))

@@ -1,8 +1,8 @@
 """A restored copy of a log dir becomes a log dir of its own.
 
-The copy has the entries of its original, so both would go on as the same log. `restore` puts an
+The copy has the entries of its original, so both would seem to be the same log. `restore` puts an
 entry that begins another incarnation, and gives the copy a new cluster id. A process that followed
-the original and then finds the copy gets an error that says so.
+the original and now reads the copy gets an error that says so.
 
 A copy that was made while commits went on may lack an entry and have a later one, because a listing
 is no snapshot. Such a copy is refused: its log would end at the hole, and later at the old entries.
@@ -14,7 +14,8 @@ from sparklog.clock import Clock
 from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import random_uuid
 from sparklog.metadata.diagnosis import diagnose
-from sparklog.metadata.log import MetadataLog, entry_path
+from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.names import entry_path
 from sparklog.storage.files import Files
 from sparklog.storage.log_dir import LogDir, open_log_dir, replace_log_dir
 

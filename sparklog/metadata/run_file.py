@@ -11,22 +11,25 @@ hold its id. Every byte is checked before it is used. Columns without a value ar
 have checksums too, for other readers.
 """
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from typing import Final, NamedTuple
 
-import google_crc32c
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sparklog.errors import CorruptMetadataError
+from sparklog.log.names import CLUSTER_METADATA, uuid7
 from sparklog.metadata.edit import RunFile
+from sparklog.metadata.names import run_name
 from sparklog.metadata.run_rows import filled
 from sparklog.metadata.tables import LOG_DIR_KINDS, check_columns
 from sparklog.record.arrays import empty_table, strings_of
+from sparklog.record.checksum import crc32c
 from sparklog.storage.files import Files
 
 GROUP_ROWS: Final = 16_384
@@ -36,12 +39,6 @@ FOOTER_GUESS: Final = 64 * 1024
 _GROUPS: Final = b"sparklog.groups"
 _LENGTH_BYTES: Final = 4
 _END_BYTES: Final = 8
-
-
-def crc32c(data: bytes | memoryview) -> int:
-    """Return the CRC-32C of some bytes."""
-    value: int = google_crc32c.value(data if isinstance(data, bytes) else bytes(data))
-    return value
 
 
 class Group(NamedTuple):
@@ -94,6 +91,24 @@ def footer(data: bytes | memoryview) -> bytes:
 
 def _footer_bytes(end: bytes | memoryview) -> int:
     return _END_BYTES + int.from_bytes(bytes(end[-_END_BYTES:-_LENGTH_BYTES]), "little")
+
+
+def put_run(
+    files: Files,
+    directory: str,
+    data: bytes,
+    span: tuple[int, int],
+    row_count: int,
+    now_ms: int,
+) -> RunFile:
+    """Write the bytes of a run to RUNS, HISTORY or CUTS, durably; return the run.
+
+    `span` has the first and the last version of the run's entries.
+    """
+    name = run_name(directory, span, uuid7(now_ms, os.urandom(10)))
+    files.write_new(f"{CLUSTER_METADATA}/{name}", data)
+    files.sync([f"{CLUSTER_METADATA}/{name}"])
+    return RunFile(name, len(data), crc32c(footer(data)), row_count, *span)
 
 
 class RunReader:

@@ -1,12 +1,9 @@
 """Runs: the folded image as sorted Parquet files, and images read from them.
 
-    _runs/<from>-<to>-<uuid>.parquet      both versions with 20 digits
-
 A run holds the keys that entries `from` to `to` touched, as `to` left them (`run_file`, `tables`).
 If several runs have a key, its newest row counts (`run_rows`).
 """
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
@@ -15,19 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklog.log.names import uuid7
+from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.edit import FoldEdit, RunFile
 from sparklog.metadata.image import Image, TopicImage
-from sparklog.metadata.run_file import RunReader, crc32c, footer, parquet_of
-from sparklog.metadata.run_rows import in_order, merged
+from sparklog.metadata.names import RUNS
+from sparklog.metadata.run_file import RunReader, parquet_of, put_run
+from sparklog.metadata.run_rows import merged
 from sparklog.metadata.run_values import contents, image_of
 from sparklog.metadata.tables import HORIZON, PARTITION, RUN_SCHEMA, TOPIC, padded
 from sparklog.record.arrays import strings_of
 from sparklog.storage.files import Files
 
-__all__ = ["RUNS", "Runs", "crc32c", "footer", "in_order", "merged", "parquet_of"]
-
-RUNS: Final = "_runs"
 KEPT_GROUPS: Final = 2
 """How many row groups are cached while topics are opened: a topic may be in two."""
 
@@ -40,12 +35,11 @@ memory at its end."""
 class Runs:
     """The runs of one log dir. Their footers are read once and kept; runs never change."""
 
-    def __init__(self, files: Files, directory: str) -> None:
+    def __init__(self, files: Files) -> None:
         self._files = files
-        self._directory = directory
         self._reader = lru_cache(64)(self._opened_reader)
 
-    def covered(self, fold: FoldEdit) -> Image:
+    def image(self, fold: FoldEdit) -> Image:
         """Return the image as of the fold's cover; no topic is opened."""
         return image_of(fold, self.newest(fold.runs, None))
 
@@ -111,15 +105,10 @@ class Runs:
         self, rows: pa.Table, span: tuple[int, int], now_ms: int, directory: str = RUNS
     ) -> RunFile:
         """Write a run of the entries in `span` (both ends included), durably; return the run."""
-        name = f"{directory}/{span[0]:020}-{span[1]:020}-{uuid7(now_ms, os.urandom(10))}.parquet"
-        data = parquet_of(rows)
-        path = f"{self._directory}/{name}"
-        self._files.write_new(path, data)
-        self._files.sync([path])
-        return RunFile(name, len(data), crc32c(footer(data)), rows.num_rows, *span)
+        return put_run(self._files, directory, parquet_of(rows), span, rows.num_rows, now_ms)
 
     def _opened_reader(self, run: RunFile) -> RunReader:
-        return RunReader(self._files, f"{self._directory}/{run.path}", run)
+        return RunReader(self._files, f"{CLUSTER_METADATA}/{run.path}", run)
 
 
 class _Session:

@@ -3,9 +3,9 @@
     rows    sorted pieces of tables: of runs, and of tails that had become long
     tail    the segments appended since, as entries
 
-Appending copies the short tail, and sometimes joins pieces of similar size, so a segment is copied
-O(log n) times. Any other change (a removal, a segment inside the log) makes the partition's rows
-anew, but only when a caller reads them: a produce needs only the log's end.
+Appending copies the short tail, and sometimes joins pieces of similar size, so each segment is
+copied O(log n) times. Any other change (a removal, a segment inside the log) is made later, when a
+caller reads the rows: a produce needs only the log's end.
 """
 
 from collections.abc import Collection, Mapping, Sequence, Set
@@ -36,7 +36,7 @@ CHUNKS_MAX: Final = 8
 """A table of more chunks is copied into a single chunk."""
 
 WAITING_MAX: Final = 8
-"""How many changes wait at most: each keeps the rows before it in memory."""
+"""How many changes wait at most: each waiting change keeps the earlier rows in memory."""
 
 NO_ROWS: Final = empty_table(SEGMENT_SCHEMA)
 _NAMES: Final = tuple(SEGMENT_SCHEMA.names)
@@ -213,7 +213,7 @@ class LiveSegments:
 
     def slices(self, count: int) -> Slices:
         """Return the slices among the last segments, at most `count`."""
-        # A gateway asks for those of all partitions every second: rows tell theirs once.
+        # A gateway asks for all partitions every second, so `Rows` keeps its numbers.
         tail = [one for one in self._tail[-count:] if one.is_shared] if count else []
         oldest_ms = min([one.created_ms for one in tail], default=NEVER_MS)
         found = [Slices(len(tail), sum([one.log_bytes for one in tail]), oldest_ms)]
@@ -265,7 +265,7 @@ class LiveSegments:
     def changed(
         self, without: Collection[SegmentKey], added: Collection[SegmentEntry]
     ) -> tuple["LiveSegments", TakenOut]:
-        """Return these segments without some and with others, and the segments taken out."""
+        """Return the segments after a change, and the segments that it takes out."""
         if not self.waiting and len(self) <= TAIL_MAX:
             return self._few_changed(without, added)
         if self.waiting >= WAITING_MAX:

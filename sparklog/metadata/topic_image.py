@@ -1,9 +1,9 @@
 """TopicImage: one topic as of one version.
 
-The log *opens* a topic when a caller asks for it. Until then its description is known, but its
-partitions are not; its edits wait, and are applied when it is opened. Edits of an opened topic
-wait, too, until a caller asks for its content. So a follower pays only for the topics that it
-reads.
+The log *opens* a topic when a caller asks for it. Until then its description is known, and its
+partitions are not; its edits wait, and are applied when it is opened. The edits of an opened topic
+wait, too, until a caller asks for its content. So a follower does no work for topics that it does
+not read.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -42,7 +42,7 @@ class Removal(NamedTuple):
 
     @classmethod
     def of(cls, entries: Iterable[SegmentEntry]) -> "Map[SegmentKey, Removal]":
-        """Return the removals of segments whose rows in a run say "removed", by key."""
+        """Return the removals of segments whose rows in a run have a `removed_ms`, by key."""
         by_key: Mapping[SegmentKey, SegmentEntry] = {one.key: one for one in entries}
         taken_out = Later(by_key)
         removals = {ms: cls(taken_out, ms) for ms in {one.removed_ms for one in by_key.values()}}
@@ -72,7 +72,7 @@ class TopicContent:
 
 NO_CONTENT: Final = TopicContent()
 WAITING_MAX: Final = 64
-"""How many edits of an opened topic wait at most: they take more memory than their rows."""
+"""How many edits of an opened topic wait at most: an edit takes more memory than its rows."""
 
 
 class TopicImage:
@@ -225,7 +225,7 @@ def _applied(content: TopicContent, topic: str, waiting: Waiting) -> TopicConten
 
 
 def _is_about(edit: TopicEdit, partition: int) -> bool:
-    """Whether an edit sets producers and transactions of no other partition."""
+    """Whether all producers and transactions that an edit sets are of one partition."""
     return edit.producers.keys() <= {partition} and edit.transactions.keys() <= {partition}
 
 

@@ -11,7 +11,7 @@ from sparklog.errors import (
 )
 from sparklog.log.names import metric_name
 from sparklog.metadata.edit import Done, Edit, TopicEdit
-from sparklog.metadata.image import Image
+from sparklog.metadata.image import Image, TopicImage
 from sparklog.model import TopicDescription
 
 
@@ -126,9 +126,14 @@ def live(image: Image, name: str) -> TopicDescription:
     return topic
 
 
-def live_of_id(image: Image, topic_id: str) -> TopicDescription:
-    """Return the topic of an id. Raises UnknownTopicError."""
+def live_topic(image: Image, topic_id: str) -> TopicImage:
+    """Return the topic of an id. Raises UnknownTopicError if it is deleted or unknown."""
     topic = image.topic(topic_id)
     if topic is None or topic.closed_ms is not None:
         raise UnknownTopicError(f"unknown topic id {topic_id}", topic_id=topic_id)
-    return topic.description
+    return topic
+
+
+def live_of_id(image: Image, topic_id: str) -> TopicDescription:
+    """Return the description of the topic of an id. Raises as `live_topic`."""
+    return live_topic(image, topic_id).description

@@ -1,10 +1,11 @@
-"""The keys of rows that a fold makes anew: those that the edits of entries touch. Pure.
+"""The keys whose rows a fold makes anew: the keys that the edits of entries touch. Pure.
 
     TouchedKeys.add(edit)   one more edit, as the JSON object of its entry (`codec`)
     keys_of(image)          all keys of an image
 
-A fold needs no decoded edits: the rows say what the image has. So keys are taken out of the JSON,
-and nothing is checked, because each entry was decoded when its edits were applied to the image.
+A fold needs no decoded edits, because the values of the rows come from the image. So the keys are
+taken from the JSON. Nothing is checked: each entry was decoded when its edits were applied to the
+image.
 """
 
 from collections import defaultdict

@@ -4,7 +4,7 @@
     with_partitions  AddPartitionsToTxn        begins a transaction if none is open
     with_group       AddOffsetsToTxn           the same
     with_offsets     TxnOffsetCommit           offsets that are committed if the transaction is
-    without_offsets  OffsetDelete, DeleteGroups: what open transactions hold for a group
+    without_offsets  OffsetDelete, DeleteGroups: takes a group's offsets out of open transactions
     to_end           EndTxn                    the end of the transaction, or a repeated end
 
 Rules and codes are those of Kafka 4.1.1's TransactionCoordinator and TransactionMetadata (KIP-98,
@@ -22,6 +22,7 @@ from sparklog.errors import (
     ProducerFencedError,
 )
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID
+from sparklog.metadata.cluster_plans import fresh_producer_id
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image
 from sparklog.metadata.topic_plans import live_of_id
@@ -68,15 +69,6 @@ def edit_of_ids(operation: str, *changed: TransactionalId, next_id: int | None =
     return Edit(
         operation=operation, parameters=parameters, transactional_ids=ids, next_producer_id=next_id
     )
-
-
-def fresh_producer_id(image: Image, random_start: int) -> int:
-    """Return the next producer id; the first one of a log dir is `random_start`.
-
-    The edit that uses it must set `next_producer_id` to the id after it.
-    """
-    next_id = image.next_producer_id
-    return next_id if next_id >= FIRST_PRODUCER_ID else random_start
 
 
 def initialized(

@@ -1,13 +1,13 @@
 """Committers of one machine take turns, so that they queue up instead of colliding.
 
-A turn is a lock on the directory of the entries; it needs no file of its own. It ends with its
-process, however that ends. A turn only saves work. Without it commits only take more tries: on a
-file system without locks, or while a process that holds the turn hangs.
+A turn is a lock (flock) on the directory of the entries. So it needs no file of its own, and ends
+with its process. A turn only saves work: without it commits are still right, but take more tries.
+That happens on a file system without locks, and while a process that holds the turn hangs.
 
-The processes that wait form a line: the first holds a lock on the parent directory, and only it
-follows the log and tries to take the turn. The others only try to become the first, in no order. A
-process that does not become the first within LINE_PATIENCE_MS ignores the line for LINE_REST_MS:
-the first in line may have been stopped.
+The processes that wait form a line. The first one holds a lock on the parent directory; only this
+process follows the log and tries to take the turn. The others only try to become the first, in no
+order. A process that has not become the first after LINE_PATIENCE_MS ignores the line for
+LINE_REST_MS, because the first process may have been stopped.
 """
 
 import fcntl
@@ -23,10 +23,10 @@ PATIENCE_MS: Final = 2_000
 LINE_PATIENCE_MS: Final = 100
 LINE_REST_MS: Final = 2_000
 STAY_MS: Final = 10
-"""How long a process that came through the line may take the turn again without the line.
+"""For how long a process that has waited in line may take the turn again without the line.
 
-To hand the turn to another process takes as long as a commit. And the other process follows ten
-entries at once faster than one at a time.
+To hand the turn to another process takes as long as a commit. And that process reads ten entries
+together faster than one after another.
 """
 _PAUSES_MS: Final = 0.05, 1.0
 """The first and the longest pause between two tries to take the turn."""

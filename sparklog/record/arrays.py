@@ -1,9 +1,9 @@
 """Conversion between Arrow arrays and numpy arrays without pandas.
 
-If pandas is installed, pyarrow imports it with the first array or scalar that it makes of Python
-objects, and with the first `to_numpy`. That takes a quarter of a second and 40 MB in every process:
-users of a Spark worker or of the command line notice it, and a commit waits for it. So the code of
-such processes calls these functions, which work on buffers alone.
+If pandas is installed, pyarrow imports it when it first makes an array or a scalar of Python
+objects, and at the first `to_numpy`. That takes a quarter of a second and 40 MB in each process,
+which is too long for a Spark worker, a command, or a commit. So the code of such processes calls
+these functions, which work on buffers alone.
 """
 
 from array import array
@@ -24,7 +24,7 @@ def empty_table(schema: pa.Schema) -> pa.Table:
 def numbers_of(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     """Return a column of numbers or booleans, which has no nulls, as a numpy array.
 
-    Numbers in one chunk are not copied, and the array is read-only.
+    Numbers in one chunk are not copied. The array is read-only.
     """
     if pa.types.is_boolean(column.type):
         return numbers_of(column.cast(pa.uint8())).view(np.bool_)

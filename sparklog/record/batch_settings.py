@@ -1,4 +1,4 @@
-"""How records are batched. The encoder is in another module, so that a plan needs no numba."""
+"""The settings of the encoder; apart from it, so that the plan of a write needs no numba."""
 
 from dataclasses import dataclass
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview | mmap.mmap | NDArray[np.uint8] | pa.Buffer"
-"""An object that shares its bytes without copying them."""
+"""An object whose bytes can be read without a copy."""
 
 Int64s: TypeAlias = NDArray[np.int64]
 
@@ -38,9 +38,10 @@ class BatchTable:
     """int64 arrays of one length, with one entry for each record batch, in file order.
 
     Every top-level entry of a message set (magic 0 and 1) counts as a batch. A plain message has
-    one record. A compressed wrapper has `record_count` -1; its `base_offset` is its own offset,
-    which is that of its LAST inner message. More is known only when it is decompressed. A field
-    that a format lacks is -1 (`layout.NO_…`), also `leader_epoch`.
+    one record. A compressed message (a wrapper) has `record_count` -1, because the number of its
+    messages is not known before it is decompressed. Its `base_offset` is its own offset, which is
+    that of its LAST inner message. A field that a format lacks is -1 (`layout.NO_…`), also
+    `leader_epoch`.
     """
 
     position: Int64s
@@ -71,7 +72,7 @@ class BatchTable:
 
     @classmethod
     def concat(cls, tables: Sequence["BatchTable"]) -> "BatchTable":
-        """Return the batches of all tables, one table after another; no tables have no batches."""
+        """Return the batches of all tables, one table after another; of no tables an empty one."""
         if not tables:
             return cls.empty()
         return cls(*(np.concatenate([getattr(t, name) for t in tables]) for name in COLUMNS))
@@ -88,9 +89,9 @@ class BatchTable:
         return BatchTable(*(getattr(self, name)[chosen] for name in COLUMNS))
 
     def cut(self, behind: NDArray[np.int64] | NDArray[np.bool_]) -> Iterator["BatchTable"]:
-        """Yield the parts of the table: it is cut behind each batch i with `behind[i]` not zero.
+        """Yield the parts of the table, cut behind each batch i whose `behind[i]` is not 0.
 
-        `behind` has one entry less than the table. There is at least one part.
+        `behind` has one value less than the table has batches. There is at least one part.
         """
         bounds = [0, *(np.flatnonzero(behind) + 1).tolist(), len(self)]
         for start, stop in pairwise(bounds):
@@ -107,13 +108,14 @@ class BatchTable:
         return self.last_offset + 1
 
     def due_offsets(self, first: int) -> Int64s:
-        """Return where each batch begins if there are no gaps, the first one at `first`."""
+        """Return where each batch begins if there are no gaps; the first one begins at `first`."""
         return np.concatenate(([first], self.last_offset + 1))[: len(self)]
 
     def rises(self, first: int) -> NDArray[np.bool_]:
-        """Return whether each batch begins behind the one before it, the first at `first` or above.
+        """Return, for each batch, whether its offsets come after those of the batch before it.
 
-        A batch must also not end before it begins. Gaps are fine: compaction leaves them.
+        Those of the first batch must be at or above `first`, and no last offset may be below its
+        base offset. Gaps are allowed, because compaction leaves them.
         """
         begins = self.base_offset >= self.due_offsets(first)
         rises: NDArray[np.bool_] = begins & (self.last_offset >= self.base_offset)
@@ -123,11 +125,11 @@ class BatchTable:
     def first_timestamp(self) -> Int64s:
         """The time (ms) of each batch's first record, as far as the header has it; -1: no time.
 
-        Later records of the batch may be older. It is the base timestamp if that is the time of a
-        record, else the largest timestamp. The base timestamp is not the time of a record with
-        LogAppendTime (all records have the largest), with a delete horizon (KIP-534: it is the
-        horizon), and in a batch that compaction has emptied. A message's header has one time, that
-        of a wrapper is the largest inside.
+        Later records of the batch may be older. The header has that time as its base timestamp.
+        There are three exceptions, for which the largest timestamp is taken: LogAppendTime (all
+        records have the largest), a delete horizon (KIP-534: it replaces the base timestamp), and a
+        batch that compaction has emptied. A message's header has one time, a wrapper's has the
+        largest time of its messages.
         """
         has_base = (self.timestamp_type == 0) & (self.record_count != 0)
         has_base &= ~self._flag(layout.DELETE_HORIZON_MASK)

@@ -28,12 +28,12 @@ def crc32c(data: Buffer) -> int:
 
 
 def extend_crc32c(crc: int, data: Buffer) -> int:
-    """Return the CRC-32C of some bytes and `data` behind them; `crc` is that of the bytes."""
+    """Return the CRC-32C of some bytes and `data` behind them; `crc` is that of the bytes alone."""
     return _extend_crc32c(crc, byte_view(data))
 
 
 def crc32c_of(pieces: Iterable[bytes | NDArray[np.uint8]]) -> int:
-    """Return the CRC-32C of pieces, one behind another; arrays are contiguous."""
+    """Return the CRC-32C of all pieces, one behind another; arrays must be contiguous."""
     return reduce(_extend_crc32c, pieces, 0)
 
 
@@ -43,14 +43,14 @@ def crc32(data: Buffer) -> int:
 
 
 def checksums(data: Buffer, batches: BatchTable) -> NDArray[np.int64]:
-    """Return the right CRC of each batch, int64; all batches are of magic 2, or none is."""
+    """Return the CRC of each batch's bytes, int64; all batches are of magic 2, or none is."""
     if batches.magic[0] >= layout.MAGIC_V2:
         return _computed(byte_view(data), batches, layout.CRC_START, _crc32c)
     return _computed(byte_view(data), batches, layout.LEGACY_CRC_START, _crc32)
 
 
 def batch_crc32c(view: NDArray[np.uint8], start: int, end: int) -> int:
-    """Return the right CRC-32C of the batch of magic 2 that lies in [start, end)."""
+    """Return the CRC-32C of the bytes of the batch of magic 2 in [start, end)."""
     return _crc32c(view[start + layout.CRC_START : end])
 
 
@@ -65,8 +65,8 @@ def verify_checksums(data: Buffer, batches: BatchTable) -> None:
     """Compare the CRC in every batch with the CRC of its bytes.
 
     Batches must lie wholly inside `data`, as `scan_batches` guarantees. Raises CorruptRecordError
-    with the position and the base offset of the first batch whose CRC is wrong; batches of magic 2
-    come first.
+    with the position and the base offset of the first batch whose CRC is wrong. If `data` has
+    several formats, all batches of magic 2 are verified before the others.
     """
     view = byte_view(data)
     is_v2 = batches.magic == layout.MAGIC_V2

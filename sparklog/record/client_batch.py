@@ -1,9 +1,9 @@
-"""The record batch of a client: checked as a leader checks it, and stored as the topic says.
+"""The record batch of a client: checked as a leader checks it, in the form that the topic stores.
 
     one batch          exactly one of magic 2 in Produce 3 and later        ProduceRequest
     its header         base offset 0, sizes, checksum, counts               UnifiedLog, LogValidator
     its records        every one: deltas 0, 1, 2 …, keys, times, fields     LogValidator
-    the stored batch   as it came, or with the topic's codec or time
+    the stored batch   the sent bytes, or the topic's codec or time put in      LogValidator
 
 Rules and error codes are Kafka's, in Kafka's order. sparklog also refuses a batch that readers
 could not decode later: a header key that is not UTF-8, offset deltas with gaps, a stream that
@@ -36,7 +36,7 @@ from sparklog.record.decompression import decompress
 from sparklog.record.kernels import client_batch as kernels
 from sparklog.record.kernels.decode import LEFT_OVER
 from sparklog.record.payload import BATCH_BYTES_MAX, REASONS
-from sparklog.record.scan import BatchHeader, scan_batches, told_size, unpack_header
+from sparklog.record.scan import BatchHeader, scan_batches, size_in_header, unpack_header
 
 Bytes = NDArray[np.uint8]
 
@@ -158,7 +158,7 @@ def _no_batch(view: Bytes) -> InvalidRecordError | CorruptRecordError:
     """Return why bytes do not begin with a whole batch of magic 2."""
     if len(view) < layout.HEADER_PREFIX:
         return InvalidRecordError(f"{len(view)} bytes hold no record batch; exactly one is needed")
-    size, magic = told_size(view), int(view[layout.MAGIC])
+    size, magic = size_in_header(view), int(view[layout.MAGIC])
     if size < layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V0:
         return CorruptRecordError(f"the batch says it has {size} bytes, fewer than any batch")
     if size > len(view):

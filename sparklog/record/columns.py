@@ -18,7 +18,7 @@ Bytes = NDArray[np.uint8]
 ALL: Final = ("key", "value", "offset", "timestamp", "timestamp_type", "headers")
 """The columns of records."""
 SIZES: Final = ("key_size", "value_size")
-"""Columns of `decode` for callers that do not need the bytes of keys and values."""
+"""Columns of `decode` for callers that need the sizes of keys and values, not the bytes."""
 COLUMN_BYTES_MAX: Final = 2**31 - 1
 """The largest size of an Arrow binary array, which counts bytes in int32."""
 

@@ -1,13 +1,13 @@
 """The codecs of a batch, framed as Kafka frames them (org.apache.kafka.common.compress).
 
     gzip     RFC 1952 members; several in a row are accepted
-    snappy   xerial: 82 "SNAPPY" 00 | version int32 | compatible int32 | { size int32 | raw block }
-             and, read-only, one raw block without the frame
+    snappy   xerial: 82 "SNAPPY" 00 | version int32 | compatible int32 | { size int32 | raw block };
+             one raw block without that frame is read, too
     lz4      LZ4 frame of independent blocks: 04 22 4D 18 | FLG | BD | [content size 8] | HC
              | { size uint32, little-endian, high bit = stored | block | [xxh32] } | 0 | [xxh32]
     zstd     zstd frames
 
-Modules of codecs are imported at their first use.
+The modules of the codecs are imported when they are first used.
 """
 
 import zlib
@@ -17,9 +17,7 @@ from typing import Any, Final
 from sparklog.errors import InvalidConfigError
 from sparklog.model import Codec
 from sparklog.record.batches import Buffer, byte_view
-from sparklog.record.decompression import GZIP_WINDOW, XERIAL_HEADER, decompress
-
-__all__ = ["DEFAULT_LEVELS", "LEVELS", "Compressor", "compress", "compressor", "decompress"]
+from sparklog.record.decompression import GZIP_WINDOW, XERIAL_HEADER
 
 Compressor = Callable[[Any], bytes]
 """Takes an object with the buffer protocol, returns the compressed bytes."""

@@ -1,8 +1,8 @@
 """Record batches and message sets -> Arrow columns.
 
-This module decodes magic 2; `legacy` opens magic 0 and 1; `layout` shows the bytes. Any bytes at
-all lead to records or to CorruptRecordError, and nothing is read out of bounds.
-`verify_checksums` verifies the checksums; `decode` does not.
+This module decodes magic 2, `legacy` opens magic 0 and 1, and `layout` shows the bytes. Whatever
+the bytes are, the result is records or an error, and nothing is read out of bounds. `decode` does
+not verify checksums: call `verify_checksums` first.
 """
 
 from collections.abc import Collection, Iterator

@@ -1,7 +1,7 @@
-"""Decompress records: all that Kafka's readers accept, and never more bytes than are allowed.
+"""Decompress records: every stream that Kafka's readers accept, up to a number of bytes.
 
-`compression` shows the frames. The LZ4 frame of a message set may have a wrong header checksum
-(magic 0). Modules of codecs are imported at their first use.
+`compression` shows the frames. In magic 0 the header checksum of an LZ4 frame may be wrong. The
+modules of the codecs are imported when they are first used.
 """
 
 import struct
@@ -20,7 +20,7 @@ from sparklog.record.batches import Buffer, byte_view
 GZIP_WINDOW: Final = 16 + 15
 """zlib's number for a gzip header and the largest window."""
 _GZIP_STEP: Final = 512
-"""The first input bytes of a member behind the first. A step copies what it has of later ones."""
+"""How many bytes the first step into a further member takes; zlib copies those behind its end."""
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER: Final = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 
@@ -41,9 +41,9 @@ _ZSTD_STEP: Final = 512
 def decompress(codec: int, data: Buffer, max_bytes: int, magic: int = layout.MAGIC_V2) -> bytes:
     """Return the records in `data`, one compressed stream.
 
-    Accepts all that Kafka's readers accept. Raises UnsupportedCodecError for codec bits 5 to 7 and
-    for zstd in a message set; CorruptRecordError for a damaged stream, for dependent LZ4 blocks,
-    and for a decompressed size above `max_bytes`. Memory stays within `max_bytes` and a constant.
+    Raises UnsupportedCodecError for codec bits 5 to 7 and for zstd in a message set;
+    CorruptRecordError for a damaged stream, for dependent LZ4 blocks, and for a decompressed size
+    above `max_bytes`. Memory stays within `max_bytes` and a constant.
     """
     newest = Codec.ZSTD if magic == layout.MAGIC_V2 else Codec.LZ4
     if not 0 <= codec <= newest:
@@ -122,7 +122,7 @@ def _unsnap_block(block: memoryview, before: int, max_bytes: int) -> bytes:
         if byte < 0x80:
             break
     else:
-        raise _damaged(Codec.SNAPPY, "a block does not tell its size")
+        raise _damaged(Codec.SNAPPY, "the size of a block is damaged")
     _check_size(before + size, max_bytes)
     try:
         plain: bytes = _snappy().decompress(block, size, asbytes=True)

@@ -1,4 +1,4 @@
-"""Message sets of magic 0 and 1, read-only: compressed messages are replaced by the ones inside.
+"""Message sets of magic 0 and 1, read-only: each compressed message becomes its inner messages.
 
 A compressed message (a wrapper) has a null key, and a value that is the compressed inner entries:
 

@@ -1,7 +1,7 @@
-"""The payload of batches (the bytes behind their headers), decompressed, for a kernel to walk.
+"""The records of batches, decompressed, so that a kernel can walk them.
 
-The decompressed records of all batches are in one array, batch after batch; records that are not
-compressed stay where they are. `damaged_record` turns a kernel's negative answer into an error.
+Decompressed records are in one array, batch after batch. Records that are not compressed stay where
+they are. `damaged_record` turns a kernel's negative answer into an error.
 """
 
 from typing import Final
@@ -60,7 +60,7 @@ def open_payloads(
             end[is_decompressed],
             max_bytes,
         )
-    # The count comes from the bytes, and memory is allocated by it.
+    # The count comes from untrusted bytes, and decides how much memory is allocated.
     possible = (run.record_count >= 0) & (run.record_count <= (end - position) // RECORD_SIZE_MIN)
     if not possible.all():
         first = int(np.argmin(possible))
@@ -87,9 +87,8 @@ def decompress_all(
     """Decompress [start, end) of every batch; return the bytes, and their new starts and ends.
 
     Raises CorruptRecordError, with position and offset of the batch, for a damaged stream, and for
-    one of more than `max_bytes` (None: BATCH_BYTES_MAX). No batch that a broker takes comes near
-    that limit, so a larger one is an attack. Raises UsageError if all batches together have more
-    than 2**31-1 bytes.
+    a stream of more than `max_bytes` (None: BATCH_BYTES_MAX, far more than any batch that a broker
+    accepts has). Raises UsageError if all batches together have more than 2**31-1 bytes.
     """
     limit = BATCH_BYTES_MAX if max_bytes is None else max_bytes
     streams = zip(

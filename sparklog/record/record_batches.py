@@ -39,7 +39,7 @@ def arrow_schema(columns: Sequence[str] = RECORD_COLUMNS) -> pa.Schema:
 
 
 def decoded_columns(columns: Sequence[str]) -> set[str]:
-    """Return the columns to decode: `columns`, and the offset, where the next read begins."""
+    """Return the decoder's names of `columns`; the offset is always one: the next read needs it."""
     return {"offset", *(_DECODED[name] for name in columns if name in _DECODED)}
 
 

@@ -1,9 +1,9 @@
 """Rewrite batches without the records that compaction drops (LogCleaner.cleanInto).
 
-    all records stay       the batch's bytes as they are
+    all records stay       the batch's bytes, unchanged
     some records go        a new batch of the others: same offsets, same times, same codec
-    no record stays        no batch, or a header without records where Kafka keeps one
-    control batch          its bytes as they are
+    no record stays        no batch, or a header without records if Kafka keeps that
+    control batch          its bytes, unchanged
 
 A batch with a tombstone gets a delete horizon when it is first compacted: its base timestamp
 becomes the time from which the tombstone may go, and bit 6 of its attributes is set (KIP-534). The
@@ -63,8 +63,8 @@ class Rules:
     delete_retention_ms: int
     """How long, from now on, a tombstone stays in a batch that gets its delete horizon now."""
     keeps_rest: bool = False
-    """Whether all records but `dropped` stay, also tombstones and records without a key, and no
-    batch gets a delete horizon. True if the rewrite is no compaction but erases keys."""
+    """True if the rewrite erases keys and is no compaction: then all records but `dropped` stay,
+    also tombstones and records without a key, and no batch gets a delete horizon."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -80,7 +80,7 @@ class Retained:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Judged:
-    """Some batches, their records, and for each of both whether it stays."""
+    """Some batches and their records, and which batches and records stay."""
 
     view: Bytes
     run: BatchTable
@@ -96,7 +96,7 @@ class _Judged:
     is_emptied: Mask
 
     def of(self, column: int) -> Int64s:
-        """One column of the kernel's sums: an int64 for each batch."""
+        """Return one column of the kernel's sums: an int64 for each batch."""
         sums: Int64s = self.verdict.sums[:, column]
         return sums
 
@@ -140,7 +140,7 @@ def retain(data: Buffer, batches: BatchTable, rules: Rules, *, shift: int = 0) -
 
 
 def without(retained: Retained, gone: Mask) -> Retained:
-    """Return the retained batches without some that have no user's record; one flag for each."""
+    """Return the retained batches without those whose flag in `gone` is set."""
     left = retained.batches.take(~gone)
     pieces = zip(left.position.tolist(), left.end_position.tolist(), strict=True)
     data = np.concatenate([np.empty(0, np.uint8), *(retained.data[at:end] for at, end in pieces)])

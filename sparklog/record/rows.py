@@ -12,7 +12,7 @@ from sparklog.errors import SchemaError
 from sparklog.record.kernels.columns import BinaryColumn, HeaderColumn, Rows
 
 HEADERS_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-"""Kafka's headers: an ordered list, in which a key may occur several times."""
+"""The type of headers: an ordered list, in which a key may occur several times, as in Kafka."""
 
 _BINARY: Final = pa.binary()
 _NO_BYTES: Final = np.empty(0, np.uint8)

@@ -11,16 +11,6 @@ from numpy.typing import NDArray
 
 from sparklog.record import layout
 from sparklog.record.batches import NUM_COLUMNS, BatchTable, Buffer, byte_view
-from sparklog.record.checksum import verify_checksums
-
-__all__ = [
-    "BatchHeader",
-    "Scan",
-    "scan_batches",
-    "told_size",
-    "unpack_header",
-    "verify_checksums",
-]
 
 _STEP: Final = 8192
 """How many headers one kernel call takes at most."""
@@ -47,12 +37,12 @@ def scan_batches(
 ) -> Scan:
     """Walk the batches and message-set entries (magic 0, 1 and 2) that begin at byte `start`.
 
-    The walk ends at `end` (None: the end of `data`), before the batch that would bring the total
-    above `max_bytes` (but not before the first), or at bytes that are no whole batch, which
-    `Scan.problem` describes. The caller knows whether these are a torn tail or damage. Positions
-    are positions in `data`.
+    The walk ends at `end` (None: the end of `data`), before the batch with which the sum of sizes
+    would exceed `max_bytes` (but not before the first batch), or at bytes that are no whole batch.
+    `Scan.problem` describes these; the caller decides whether they are a torn tail or damage.
+    Positions are positions in `data`.
     """
-    # Imported with the first batches, so that a service starts without it.
+    # Imported at the first scan, so that a service starts without the kernels.
     from sparklog.record.kernels import scan as kernels
 
     view = byte_view(data)
@@ -83,15 +73,15 @@ def _problem(view: NDArray[np.uint8], at: int, status: int) -> str | None:
     magic = int(view[at + layout.MAGIC])
     if status == kernels.BAD_MAGIC:
         return f"magic {magic} is not 0, 1 or 2"
-    size = told_size(view[at:])
+    size = size_in_header(view[at:])
     if status == kernels.BAD_SIZE:
         least = kernels.least_length(magic)
         return f"size {size - layout.LOG_OVERHEAD} is below {least}, the least for magic {magic}"
     return f"truncated: {left} bytes are left of a batch of {size}"
 
 
-def told_size(data: Buffer) -> int:
-    """Return the size in bytes that the first entry's header gives; HEADER_PREFIX if it is cut."""
+def size_in_header(data: Buffer) -> int:
+    """Return the size in bytes in the first entry's header; HEADER_PREFIX if that is cut off."""
     view = byte_view(data)
     if len(view) < layout.HEADER_PREFIX:
         return layout.HEADER_PREFIX

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from pydantic import ConfigDict, FailFast, Field, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
-from sparklog.group_commit import Rows
+from sparklog.group_commit.rows import Rows
 from sparklog.rest.bodies import parsed
 from sparklog.rest.errors import INVALID_BATCH, INVALID_JSON, ApiError
 from sparklog.rest.json_parts import Text, list_parts

@@ -10,7 +10,7 @@ from prometheus_client.core import (
     Metric,
 )
 
-from sparklog.group_commit import Counts
+from sparklog.group_commit.share import Counts
 from sparklog.service_metrics import Latencies, committed
 
 

@@ -19,7 +19,7 @@ from pydantic import ConfigDict, FailFast, Field, TypeAdapter, ValidationError, 
 from pydantic_core import from_json
 from typing_extensions import TypedDict
 
-from sparklog.group_commit import Rows
+from sparklog.group_commit.rows import Rows
 from sparklog.rest.bodies import NUMBER, invalid, parsed
 from sparklog.rest.errors import INVALID_PAYLOAD, SCHEMA_NEEDED, ApiError
 from sparklog.rest.json_parts import PART_BYTES, Text, list_parts, stream_parts

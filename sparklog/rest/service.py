@@ -13,7 +13,7 @@ from sparklog.admin.kafka_metrics import KafkaMetrics
 from sparklog.admin.lags import Lags
 from sparklog.clock import Clock
 from sparklog.errors import OffsetOutOfRangeError, SparklogError
-from sparklog.group_commit import GroupCommit
+from sparklog.group_commit.queue import GroupCommit
 from sparklog.housekeeper import LOOK_S, Housekeeper
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.followed_topics import FollowedTopics

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from sparklog.group_commit import GroupLimits
+from sparklog.group_commit.queue import GroupLimits
 from sparklog.service_settings import PREFIX, Texts
 
 Positive = Annotated[int, Field(gt=0)]

@@ -3,8 +3,8 @@
 Twelve new files in four directories, on a disk that others use too: 75 ms one after another, 8 ms
 on eight threads.
 
-A thread that folds beside commits does so `in_background`. Its calls have threads of their own, so
-no commit waits until the disk has synced the files of a fold.
+The calls of a thread that folds run `in_background`, on threads of their own. So no commit waits
+until the disk has synced the files of a fold.
 """
 
 import os
@@ -13,30 +13,37 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 THREADS: Final = 8
 WAITING_MAX: Final = 64
 """How many calls of `begin` may be unfinished, waiting or running; each may hold a descriptor."""
 
 
-class _Here(threading.local):
+class _ThisThread(threading.local):
     """The state of the present thread."""
 
     is_background = False
 
 
-_here: Final = _Here()
+_this_thread: Final = _ThisThread()
+
+
+class _Pool(NamedTuple):
+    """Threads, and the number of calls of `begin` that may still come to them."""
+
+    threads: ThreadPoolExecutor
+    room: threading.BoundedSemaphore
 
 
 @contextmanager
 def in_background() -> Iterator[None]:
     """Run this thread's calls on the threads of the background until the block ends."""
-    _here.is_background = True
+    _this_thread.is_background = True
     try:
         yield
     finally:
-        _here.is_background = False
+        _this_thread.is_background = False
 
 
 def each_at_once(work: Callable[[str], None], paths: Sequence[str]) -> None:
@@ -44,7 +51,7 @@ def each_at_once(work: Callable[[str], None], paths: Sequence[str]) -> None:
 
     When the function returns or raises, all calls have ended.
     """
-    threads = _threads(_here.is_background)
+    threads = _pool(_this_thread.is_background).threads
     calls = [threads.submit(work, path) for path in paths]
     wait(calls)
     for call in calls:
@@ -56,23 +63,17 @@ def begin(work: Callable[[], None]) -> "Future[None]":
 
     Blocks while WAITING_MAX earlier calls are unfinished, so `work` itself must not call it.
     """
-    room = _room(_here.is_background)
-    room.acquire()
-    call = _threads(_here.is_background).submit(work)
-    call.add_done_callback(lambda _: room.release())
+    pool = _pool(_this_thread.is_background)
+    pool.room.acquire()
+    call = pool.threads.submit(work)
+    call.add_done_callback(lambda _: pool.room.release())
     return call
 
 
 @cache
-def _threads(is_background: bool) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(THREADS, "fold-sync" if is_background else "sync")
+def _pool(is_background: bool) -> _Pool:
+    threads = ThreadPoolExecutor(THREADS, "fold-sync" if is_background else "sync")
+    return _Pool(threads, threading.BoundedSemaphore(WAITING_MAX))
 
 
-@cache
-def _room(is_background: bool) -> threading.BoundedSemaphore:  # noqa: ARG001 - the key of the cache
-    return threading.BoundedSemaphore(WAITING_MAX)
-
-
-# Threads do not survive a fork.
-os.register_at_fork(after_in_child=_threads.cache_clear)
-os.register_at_fork(after_in_child=_room.cache_clear)
+os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork

@@ -1,14 +1,14 @@
 """Files: one interface for local disks, object stores and memory.
 
 A path is relative to the log dir; its parts are separated by "/" (`paths.check_path` refuses every
-other form). A file is written once, front to back; what is written never changes, and nothing is
+other form). A file is written once, front to back; its bytes never change, and no file is
 renamed. So three steps are enough to write safely:
 
-    create … write … close      the whole file, or none that anything refers to
+    create … write … close      the whole file; nothing refers to it yet
     sync(paths)                 files, and the directories that name them, survive a power cut
     (a commit)                  the metadata log refers to them; this package does not do that
 
-On a local disk the writer may let others read a file while it is open, and go on with it:
+On a local disk the writer may let others read a file that it goes on writing:
 
     create … write, expose, sync … write, expose, sync … abort
 
@@ -40,7 +40,7 @@ Reader = Callable[[int, int], memoryview]
 
 
 def no_wait() -> None:
-    """Wait for nothing (`Files.put_new`)."""
+    """Return at once: there is nothing to wait for (`ready` of `Files.put_new`)."""
 
 
 class FileStat(NamedTuple):
@@ -79,13 +79,13 @@ class NewFile(ABC):
         self.bytes_written += view.nbytes
 
     def write_behind(self) -> None:  # noqa: B027 - most storages have nothing to do
-        """Let the storage begin to write the data to disk; for a file that will be synced.
+        """Begin to write the data to disk, without waiting; for a file that will be synced.
 
-        The call is a hint, and promises nothing.
+        A hint: the storage may ignore it.
         """
 
     def expose(self) -> None:
-        """Let others read what has been written so far; the file stays open, and may grow.
+        """Let others read the bytes written so far; the file stays open, and may grow.
 
         From now on `abort` leaves the file where it is. Raises UsageError if the file is closed or
         aborted, or if the storage has no files that grow (all but a local disk).
@@ -181,9 +181,9 @@ class Files(Protocol):
         """Begin a new file; make its directories.
 
         `durable` says that the file will be synced: then `close` begins the sync, on the descriptor
-        that has written; with `with_name` it also begins the sync of the file's directory. Raises
-        ExistingFileError if there is a file of this name and the storage knows that at once. An
-        object store does not: there the uuid in the name keeps two writers apart.
+        that has written. With `with_name` it also begins the sync of the file's directory. Raises
+        ExistingFileError if a local disk has a file of this name. An object store does not check
+        that: there the uuid in the name keeps two writers apart.
         """
         ...
 
@@ -207,18 +207,18 @@ class Files(Protocol):
         `ready` is called before the file gets its name, on a local disk after its bytes are synced.
         It waits for other files that these bytes name. If it raises, nothing is put.
 
-        True: the file is put. False: there is a file of this name; read it to learn whose it is.
-        (An object store's client repeats a request that got no answer, and may find the file that
-        its own first try has put.) Of several that put one name at the same moment, one gets True.
-        If the call raises StorageError, the file may be there or not.
+        Returns True if the file was put, False if there is a file of this name. It may be the
+        caller's own, so read it: an object store's client repeats a request that got no answer, and
+        may find the file of its first try. Of several writers that put one name at the same moment,
+        one gets True. If the call raises StorageError, the file may be there or not.
 
         The name never leads to a part of a file. With `durable` it never leads to bytes that a
-        power cut can take; the name itself is durable after `sync_directory`.
+        power cut can destroy; the name itself is durable after `sync_directory`.
         """
         ...
 
     def overwrite(self, path: str, data: "Buffer") -> None:
-        """Put a whole small file under a name, free or not. A reader finds the old or the new one.
+        """Put a whole small file under a name, free or not. Readers find the old or the new file.
 
         The bytes are synced before they get the name.
         """

@@ -10,7 +10,7 @@ from sparklog.storage.failures import os_errors
 from sparklog.storage.paths import check_range
 
 PROBE_BYTES: Final = 256 * 1024
-"""How far apart `is_at_hand` probes: the kernel reads ahead and drops pages in such groups."""
+"""How far apart `seems_cached` probes: the kernel reads ahead and drops pages in such groups."""
 AT_ONCE_BYTES: Final = 8192
 """A file is read up to here before its size is asked for; most entries of the log are smaller."""
 _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
@@ -18,7 +18,7 @@ _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 
 
 class KeptFile:
-    """One open file. `size` is a length in bytes that it once had: a file may grow."""
+    """One open file. `size` is the size in bytes that was seen last; the file may be longer."""
 
     __slots__ = ("_descriptor", "_path", "_uri", "size")
 
@@ -45,20 +45,23 @@ class KeptFile:
         with os_errors("read", self._path, self._uri):
             return memoryview(pread_to(self._descriptor, start, self._end(start + length)))
 
-    def at_once(self, start: int, length: int) -> memoryview:
-        """Return the same bytes if they are in memory. Raises BlockingIOError if they are not."""
+    def read_cached(self, start: int, length: int) -> memoryview:
+        """Return the bytes of a range without waiting for the disk.
+
+        Raises BlockingIOError if one of them is not in memory.
+        """
         data = bytearray(max(self._end(start + length) - start, 0))
-        if data and _read_cached(self._descriptor, data, start) < len(data):
+        if data and _pread_cached(self._descriptor, data, start) < len(data):
             raise BlockingIOError
         return memoryview(data)
 
     def _end(self, wanted: int) -> int:
-        """Return where a range ends that should end at `wanted`."""
+        """Return the end of a range: `wanted`, or the end of the file if that comes first."""
         # Another thread may have noted a smaller size after `reaches` has seen the larger one.
         return wanted if wanted <= self.size else end_of_range(self._descriptor, 0, wanted)
 
-    def is_at_hand(self, start: int, length: int) -> bool:
-        """Whether a range seems to be in memory: every PROBE_BYTES-th byte and the last are."""
+    def seems_cached(self, start: int, length: int) -> bool:
+        """Whether every PROBE_BYTES-th byte of a range and its last one are in memory."""
         descriptor, one, end = self._descriptor, [bytearray(1)], start + length
         try:
             for position in range(start, end, PROBE_BYTES):
@@ -68,7 +71,7 @@ class KeptFile:
             return False
         return True
 
-    def bring(self, start: int, length: int) -> None:
+    def load(self, start: int, length: int) -> None:
         """Read a range into memory, and wait until it is there. Raises StorageError."""
         with os_errors("read", self._path, self._uri):
             os.posix_fadvise(self._descriptor, start, length, os.POSIX_FADV_WILLNEED)
@@ -80,7 +83,7 @@ class KeptFile:
         os.close(self._descriptor)
 
 
-def _read_cached(descriptor: int, data: bytearray, start: int) -> int:
+def _pread_cached(descriptor: int, data: bytearray, start: int) -> int:
     """Read bytes that are in memory into `data`; return how many.
 
     Raises BlockingIOError if the first byte is not in memory, and on any error of the system.

@@ -1,9 +1,9 @@
 """Files of a local file system, or of a mounted one that behaves like it.
 
-`sync` decides what survives a power cut: a file's bytes by an fsync of the file, its name by an
-fsync of its directory, that directory's name by an fsync of the directory above, up to the log dir.
-A directory's name is synced once. After a directory was made or a tree deleted, all are synced
-again. The directories above the log dir are synced when the log dir is made.
+`sync` makes files survive a power cut: a file's bytes by an fsync of the file, its name by an fsync
+of its directory, that directory's name by an fsync of the directory above, up to the log dir.
+The name of a directory is synced once, and again after any directory was made or any tree deleted.
+The directories above the log dir are synced when the log dir is made.
 """
 
 import errno
@@ -11,7 +11,7 @@ import mmap
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -26,6 +26,7 @@ from sparklog.storage.local_file import (
     finish,
     is_with_name,
     sync_path,
+    write_all,
     write_at_once,
 )
 from sparklog.storage.paths import check_directory, check_path, check_range, parents
@@ -83,7 +84,7 @@ class LocalFiles:
             write_at_once(descriptor, target, flat_view(data))
 
     def _named_by(self, target: str, make: Callable[[], T]) -> T:
-        """Call `make`, which gives `target` its name; make the directory first if it is missing."""
+        """Call `make`, which makes the file `target`; make its directory if that is missing."""
         try:
             return make()
         except FileNotFoundError:
@@ -241,11 +242,8 @@ class LocalFiles:
                 self._sync(path)
             return
         directories = sorted({os.path.dirname(path) for path in (*files, *unnamed)})
-        self._sync_all(files, directories)
-        self._named.update(above)
-
-    def _sync_all(self, files: Sequence[str], directories: Sequence[str]) -> None:
         each_at_once(self._sync, [*files, *directories])
+        self._named.update(above)
 
     def sync_directory(self, directory: str) -> None:
         """See `Files.sync_directory`."""
@@ -265,14 +263,9 @@ class LocalFiles:
         """See `Files.link_or_copy`."""
         old, new = self._target(source), self._target(target)
         with os_errors(f"link {source} as", target, self.uri):
-            os.stat(old)
-            self._make_directories(os.path.dirname(new))
-            try:
-                os.link(old, new)
+            os.stat(old)  # `_is_linked` would take a missing file for a missing directory
+            if self._is_linked(old, new):
                 return
-            except OSError as error:
-                if error.errno not in NO_HARD_LINK:
-                    raise
         self.write_new(target, self.view(source))
 
     def link_from(self, source: str, target: str) -> bool:
@@ -284,16 +277,17 @@ class LocalFiles:
         """
         new = self._target(target)
         with os_errors(f"link {source} as", target, self.uri):
-            try:
-                self._link(source, new)
-            except OSError as error:
-                if error.errno not in NO_HARD_LINK:
-                    raise
-                return False
-        return True
+            return self._is_linked(source, new)
 
-    def _link(self, source: str, new: str) -> None:
-        self._named_by(new, partial(os.link, source, new, follow_symlinks=False))
+    def _is_linked(self, source: str, new: str) -> bool:
+        """Make a hard link, if that is possible; return whether it was made. Raises OSError."""
+        try:
+            self._named_by(new, partial(os.link, source, new, follow_symlinks=False))
+        except OSError as error:
+            if error.errno not in NO_HARD_LINK:
+                raise
+            return False
+        return True
 
     def _target(self, path: str) -> str:
         return f"{self.uri}/{check_path(path)}"
@@ -357,8 +351,7 @@ def _write_whole(descriptor: int, view: memoryview, durable: bool) -> None:
 
 
 def _write(descriptor: int, view: memoryview, durable: bool) -> None:
-    while view:
-        view = view[os.write(descriptor, view) :]
+    write_all(descriptor, view)
     if durable:
         os.fdatasync(descriptor)
 

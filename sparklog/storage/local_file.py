@@ -120,14 +120,11 @@ class LocalNewFile(NewFile):
 
     def _append(self, view: memoryview) -> None:
         with os_errors("write", self.path, self._log_dir):
-            descriptor = self._opened()
-            # One call writes 2 GiB at most, and less when the disk is about to be full.
-            while view:
-                view = view[os.write(descriptor, view) :]
+            write_all(self._opened(), view)
             self._rest()
 
     def _opened(self) -> int:
-        """Return the descriptor; a parked file gets a new one. Until `_rest` nobody parks it."""
+        """Return the descriptor; a parked file gets a new one. It is not parked until `_rest`."""
         self._wake()
         if self._descriptor is None:
             self._descriptor = self._opened_again()
@@ -167,7 +164,7 @@ class LocalNewFile(NewFile):
                 os.close(descriptor)
 
     def _wake(self) -> None:
-        """Take the file out of `_IDLE`, so that nobody parks it."""
+        """Take the file out of `_IDLE`, so that it is not parked."""
         with _IDLE_LOCK:
             _IDLE.pop(self, None)
 
@@ -206,6 +203,13 @@ class LocalNewFile(NewFile):
         return os.path.samestat(self._identity, found) and is_as_left
 
 
+def write_all(descriptor: int, view: memoryview) -> None:
+    """Write all bytes of a view. Raises OSError."""
+    # One call writes 2 GiB at most, and less when the disk is about to be full.
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
 def write_at_once(descriptor: int, target: str, view: memoryview) -> None:
     """Write the new file `target` and close its descriptor; remove it if that fails.
 
@@ -213,8 +217,7 @@ def write_at_once(descriptor: int, target: str, view: memoryview) -> None:
     """
     _forget(target)
     try:
-        while view:
-            view = view[os.write(descriptor, view) :]
+        write_all(descriptor, view)
     except BaseException:
         with suppress(OSError):
             if os.path.samestat(os.fstat(descriptor), os.lstat(target)):

@@ -43,8 +43,8 @@ _HOW_TO_MAKE_ONE = (
     "AdminClient(log_dir).create_topics([…])"
 )
 _HOW_TO_MEND_ONE = (
-    "a log dir is made in a new or an empty directory; one that has lost this file needs it back, "
-    "as it was"
+    "a log dir is made in a new or an empty directory; if this log dir has lost the file, put the "
+    "same file back"
 )
 
 
@@ -103,10 +103,10 @@ def probe_conditional_put(files: Files) -> None:
         files.put_new(probe, b"1", durable=False)
         if files.put_new(probe, b"2", durable=False) or bytes(files.read(probe)) != b"1":
             raise LogDirError(
-                f"{files.uri} cannot be written to: its storage puts a file over one of the same "
-                "name though it was told not to (If-None-Match: *, x-goog-if-generation-match: 0), "
-                "and commits would be lost; allowed: a store with conditional put, such as S3, "
-                "Google Cloud Storage, Azure, or a current MinIO"
+                f"{files.uri} cannot be written to: its storage ignores the condition of a put "
+                "(If-None-Match: *, x-goog-if-generation-match: 0) and replaces a file of the same "
+                "name, so commits would be lost; allowed: a store with conditional put, such as "
+                "S3, Google Cloud Storage, Azure, or a current MinIO"
             )
     finally:
         files.delete(probe)
@@ -115,9 +115,8 @@ def probe_conditional_put(files: Files) -> None:
 def open_log_dir(files: Files) -> LogDir:
     """Return the content of the log dir's meta.properties.
 
-    Raises LogDirError without that file (if the directory is missing or empty, the message says how
-    to make a log dir), and for a file that is a broker's, or damaged; UnsupportedFeatureError for
-    one of a newer version.
+    Raises LogDirError if the file is missing, a broker's, or damaged; UnsupportedFeatureError if it
+    is of a newer version. For a missing or empty directory the message says how to make a log dir.
     """
     present = _read(files)
     if present is None:
@@ -127,9 +126,9 @@ def open_log_dir(files: Files) -> LogDir:
 
 
 def strange_file(files: Files) -> str | None:
-    """Return the path of a file that no creation of a log dir leaves that was cut off.
+    """Return the path of a file that an interrupted `create_log_dir` does not leave behind.
 
-    None if there is none: then a log dir may be made here.
+    None if there is no such file: then a log dir may be made here.
     """
     paths = (file.path for file in files.list(recursive=True))
     return next((path for path in paths if not path.startswith(_LEFT_BY_CREATION)), None)
@@ -143,7 +142,7 @@ def encode(log_dir: LogDir) -> bytes:
 def decode(data: bytes, log_dir: str) -> LogDir:
     """Return the content of a meta.properties.
 
-    Raises LogDirError, which names `log_dir`; UnsupportedFeatureError for a newer version.
+    `log_dir` is its log dir's address, for messages. Raises as `open_log_dir`.
     """
     entries = _parse(data)
     where = f"{META_PROPERTIES} in {log_dir}"

@@ -1,8 +1,11 @@
 """Files in memory that fail on request. They are the reference for the other implementations.
 
-`lose_unsynced` is a power cut. A file that was not synced is gone. A deleted file is back, unless
-its directory was synced after the deletion. A file of a durable `put_new` is gone unless its
-directory was synced; a file of a `put_new` that is not durable, unless the file was synced.
+`lose_unsynced` is a power cut. After it
+
+    a written file      is gone, unless the file was synced
+    a durable put_new   is gone, unless its directory was synced
+    another put_new     is gone, unless the file was synced
+    a deleted file      is back, unless its directory was synced after the deletion
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -48,8 +51,8 @@ class MemoryFiles:
 
     is_local = False
 
-    def __init__(self, uri: str = "memory://", clock: Clock | None = None) -> None:
-        self.uri = uri
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.uri = "memory://"
         self.options: Mapping[str, str] = {}
         self.trace: list[Operation] = []
         self._clock = clock or ManualClock()
@@ -60,10 +63,10 @@ class MemoryFiles:
         self._faults: dict[str, list[StorageError | None]] = {}
 
     def fail_next(self, kind: str, error: StorageError | None = None, *, after: int = 0) -> None:
-        """Let an operation of this kind fail: the next, or the one after `after` that succeed.
+        """Let an operation of this kind fail, after `after` operations of the kind have succeeded.
 
-        It raises `error`, or a plain StorageError. Faults of one kind queue up: `after` counts from
-        the previous fault. Raises UsageError for an unknown kind.
+        It raises `error`, or a plain StorageError. Faults of one kind queue up, and `after` counts
+        from the fault before. Raises UsageError for an unknown kind.
         """
         if kind not in KINDS - {"abort"}:
             allowed = ", ".join(sorted(KINDS - {"abort"}))
@@ -72,7 +75,7 @@ class MemoryFiles:
         self._faults.setdefault(kind, []).extend([*[None] * after, fault])
 
     def lose_unsynced(self) -> None:
-        """Cut the power: keep what was synced, and forget the files that are being written."""
+        """Cut the power: keep the synced files, and forget those that are being written."""
         self._stored = dict(self._durable)
         self._being_written.clear()
         self._without_durable_name.clear()

@@ -390,6 +390,6 @@ def _reason(error: Exception) -> str:
         return "no such file"
     if isinstance(error, AlreadyExistsError):
         return "it exists already"
-    told = str(error).partition("\n\nDebug source")[0]
-    plain = re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", " ".join(told.split()))
+    message = str(error).partition("\n\nDebug source")[0]
+    plain = re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", " ".join(message.split()))
     return plain if len(plain) <= REASON_MAX else f"{plain[:REASON_MAX]}…"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.metadata.fold import FOLD_EVERY
-from sparklog.metadata.log import ENTRIES, HINT
+from sparklog.metadata.names import ENTRIES, HINT
 from sparklog.model import SHARED_PREFIX, OffsetRange
 from sparklog.storage.memory import Operation
 from tests.crash.producer import PARTITIONS, RECORDS, Write, in_process, run

@@ -7,7 +7,8 @@ from sparklog.log.indexer import Indexer
 from sparklog.model import Codec
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable
-from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.record.checksum import verify_checksums
+from sparklog.record.scan import scan_batches
 from tests.kafka.conftest import Written
 from tests.kafka.dump import DumpedBatch, SegmentDump, SegmentFiles, dump_segments
 from tests.kafka.scenarios import CODECS

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from sparklog.group_commit import Counts
+from sparklog.group_commit.share import Counts
 from sparklog.rest.edge import Edge
 from sparklog.rest.errors import ApiError
 from sparklog.rest.metrics import Metrics

@@ -8,7 +8,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.group_commit import Rows
+from sparklog.group_commit.rows import Rows
 from sparklog.model import TopicPartition
 from sparklog.rest.records import RECORDS_MAX
 from sparklog.rest.times import iso_time

@@ -18,7 +18,7 @@ from sparklog.clock import SystemClock
 from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.leases import Leases
-from sparklog.metadata.log import entry_path
+from sparklog.metadata.names import entry_path
 from tests.logs import append, catalog, image, new_topic
 
 pytestmark = pytest.mark.spark

@@ -7,7 +7,8 @@ from sparklog.config import TopicConfig
 from sparklog.log.compaction import CompactionPolicy, plan_compaction
 from sparklog.log.merge import MergeLimits, plan_merge
 from sparklog.model import SegmentEntry
-from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.record.checksum import verify_checksums
+from sparklog.record.scan import scan_batches
 from sparklog.storage.memory import MemoryFiles
 from tests.logs import columns
 from tests.writing import HOUR_MS, NOW_MS, at, plan, writer

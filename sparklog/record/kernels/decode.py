@@ -1,7 +1,7 @@
 """Records -> columns, in one pass. Each record is checked to its end before any of it is copied.
 
-So damage leaves no half row behind. And no sink overflows: keys and values are disjoint parts of
-the records, and the caller makes each sink as large as all records together.
+So a damaged record never becomes part of a row. No sink overflows, because keys and values are
+disjoint parts of the records, and each sink is as large as all records together.
 """
 
 from collections.abc import Callable
@@ -166,7 +166,7 @@ def byte_at(data: Bytes, at: int) -> int:
 
 @inlined
 def get_number(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """As `get_varint`, with a shortcut for the one or two bytes that nearly every number takes."""
+    """Return the same as `get_varint`, faster for the one or two bytes that most numbers take."""
     if at < end:
         low = byte_at(data, at)
         if low < 0x80:

@@ -1,7 +1,7 @@
 """JSON text -> positions where it can be cut, so that it can be parsed in parts.
 
-The kernel does not parse: it skips strings, and counts brackets and commas. It also cuts text that
-is no JSON; the parser of the parts finds that out.
+The kernel does not parse: it skips strings, and counts brackets and commas. So it also cuts text
+that is no JSON; the parser of the parts reports that.
 """
 
 from typing import Final

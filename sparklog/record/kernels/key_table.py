@@ -1,8 +1,8 @@
 """Which records have a later one with the same key: a hash table over rows in offset order.
 
-slots    int32, a power of two of them: the number of the latest row with a key, -1 = free. A row's
-         home is given by the top bits of its hash; if the slot is taken, the next one follows. So a
-         walk over sorted hashes is a walk over the table in order.
+slots    int32, a power of two of them: the number of the latest row with a key, -1 = free. The top
+         bits of a row's hash give its first slot; if that is taken, the next slots are tried. So a
+         walk over sorted hashes walks the table in order.
 """
 
 from typing import NamedTuple

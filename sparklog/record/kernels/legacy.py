@@ -30,6 +30,7 @@ from sparklog.record.kernels.jit import (
 )
 from sparklog.record.kernels.primitives import Bytes, get_int32, get_int64
 from sparklog.record.kernels.primitives import int64 as as_int64
+from sparklog.record.kernels.scan import least_length
 
 # --- why a wrapper is damaged --------------------------------------------------------------------
 INNER_SIZE: Final = -1
@@ -62,12 +63,6 @@ class Messages(NamedTuple):
 
 
 messages_type = types.NamedUniTuple(int64s_in, len(Messages._fields), Messages)
-
-
-@inlined
-def least_length(magic: int) -> int:
-    """Return the smallest value of the size field."""
-    return layout.LEGACY_MIN_LENGTH_V1 if magic else layout.LEGACY_MIN_LENGTH_V0
 
 
 @inlined

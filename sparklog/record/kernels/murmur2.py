@@ -120,7 +120,7 @@ def assign_by_key(keys: BinaryColumn, num_partitions: int, out: NDArray[np.int32
 
 
 def murmur2(offsets: NDArray[np.int32], data: Bytes) -> NDArray[np.int32]:
-    """Return the signed murmur2 (int32) of each of the n slices data[offsets[i]:offsets[i + 1]].
+    """Return the signed murmur2 (int32 array) of the n slices data[offsets[i]:offsets[i + 1]].
 
     `offsets` has n + 1 ascending entries within `data`.
     """

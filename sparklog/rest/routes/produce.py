@@ -6,7 +6,8 @@ import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from sparklog.group_commit import Rows, Written
+from sparklog.group_commit.rows import Rows
+from sparklog.group_commit.share import Written
 from sparklog.rest import models
 from sparklog.rest.bodies import body_docs, content_type, received
 from sparklog.rest.deps import allowed, idempotency_key_of, partition_of

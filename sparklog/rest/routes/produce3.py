@@ -8,7 +8,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from sparklog.errors import SparklogError
-from sparklog.group_commit import Rows, Written
+from sparklog.group_commit.rows import Rows
+from sparklog.group_commit.share import Written
 from sparklog.rest import models3
 from sparklog.rest.batch import batch_of
 from sparklog.rest.bodies import body_docs, content_type, received

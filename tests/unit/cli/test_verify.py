@@ -133,7 +133,7 @@ class TestMetaProperties:
         problem = self.verified(flights, *options)
 
         assert "it has no meta.properties" in problem
-        assert "needs it back" in problem
+        assert "put the same file back" in problem
 
     def test_that_is_empty_is_damage(self, flights: CommandLine) -> None:
         Path(flights.log_dir, "meta.properties").write_bytes(b"")

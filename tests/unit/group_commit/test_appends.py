@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-import sparklog.group_commit as package
 from sparklog.errors import InvalidRecordError, StorageFullError
 from sparklog.group_commit.append_slots import Appended
 from sparklog.group_commit.append_writer import AppendWriter
-from sparklog.group_commit.appends import AppendCommit
 from sparklog.metadata.image import Image
 from tests.append_requests import A, B, World, broken, run
 from tests.logs import catalog, image, values
@@ -111,9 +109,3 @@ class TestFailures:
             return await world.send(A)
 
         assert run(catalog(log_dir), work) == [Appended(0, -1, 0)]
-
-
-def test_the_package_loads_what_is_asked_for() -> None:
-    assert package.AppendCommit is AppendCommit
-    with pytest.raises(AttributeError, match="GroupCommittee"):
-        _ = package.GroupCommittee

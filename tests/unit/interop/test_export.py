@@ -27,7 +27,8 @@ from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.metadata.edit import TopicEdit
 from sparklog.model import READ_COMMITTED, SHARED_PREFIX
-from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.record.checksum import verify_checksums
+from sparklog.record.scan import scan_batches
 from tests.broker_files import TRANSACTIONAL, batch, marker, write_indexes, write_segment
 from tests.compat.cases import BROKER
 from tests.edits import NOW_MS, appending, at, segment

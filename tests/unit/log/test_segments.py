@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from sparklog.errors import CorruptMetadataError
 from sparklog.log.segments import SegmentList
-from sparklog.model import NO_TIMESTAMP, SegmentEntry
+from sparklog.model import SegmentEntry
 
 
 def entry(base: int, end: int, newest: int = -1, partition: int = 0) -> SegmentEntry:
@@ -74,13 +74,9 @@ class TestSegmentList:
 
 
 class TestOfAll:
-    def test_sums_bytes_and_knows_the_largest_timestamp(self) -> None:
+    def test_sums_bytes(self) -> None:
         assert three().total_bytes == 300
-        assert three().largest_timestamp == 300
-
-    def test_of_no_segments_are_none(self) -> None:
         assert listed([]).total_bytes == 0
-        assert listed([]).largest_timestamp == NO_TIMESTAMP
 
 
 class TestByOffset:

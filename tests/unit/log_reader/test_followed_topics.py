@@ -11,7 +11,8 @@ from sparklog.log_reader import TopicReader
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.fold import fold
-from sparklog.metadata.log import ENTRIES, MetadataLog
+from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.names import ENTRIES
 from sparklog.storage.local import LocalFiles
 from tests.logs import append, catalog
 

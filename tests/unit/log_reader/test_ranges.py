@@ -144,7 +144,7 @@ class TestLocal:
     def test_what_must_be_read_from_disk_is_waited_for(
         self, log: Partition, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(KeptFile, "is_at_hand", lambda *_: False)
+        monkeypatch.setattr(KeptFile, "seems_cached", lambda *_: False)
         with pytest.raises(BlockingIOError):
             found(log, 0, at_once=True)
         assert found(log, 0) == [*self.ALL]

@@ -7,7 +7,8 @@ import pytest
 from sparklog.errors import CorruptRecordError
 from sparklog.log_reader.raw import raw_batches
 from sparklog.model import READ_COMMITTED, AbortedRange
-from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.record.checksum import verify_checksums
+from sparklog.record.scan import scan_batches
 from tests.broker_files import TRANSACTIONAL
 from tests.compaction import of_producer
 from tests.partitions import DIRECTORY, Partition, batch, marker

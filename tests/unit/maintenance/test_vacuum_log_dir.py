@@ -16,13 +16,13 @@ from sparklog.errors import (
     UnknownTopicError,
 )
 from sparklog.fleet import LocalFleet
+from sparklog.log.names import CLUSTER_METADATA
 from sparklog.log_writer import commit_write
 from sparklog.maintenance import vacuum_log_dir
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, executed
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.log import CLUSTER_METADATA
 from sparklog.storage.files import FileStat
 from sparklog.storage.local import LocalFiles
 from tests import edits

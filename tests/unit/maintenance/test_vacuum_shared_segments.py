@@ -7,13 +7,12 @@ import pytest
 
 from sparklog.errors import LateWriterError
 from sparklog.fleet import LocalFleet
-from sparklog.log.names import uuid7
+from sparklog.log.names import CLUSTER_METADATA, uuid7
 from sparklog.log_writer import commit_write
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.log import CLUSTER_METADATA
 from sparklog.model import SegmentEntry
 from sparklog.storage.local import LocalFiles
 from tests import edits

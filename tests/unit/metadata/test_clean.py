@@ -13,7 +13,7 @@ from sparklog.errors import (
     CorruptMetadataError,
     MissingFileError,
 )
-from sparklog.log.names import uuid7
+from sparklog.log.names import CLUSTER_METADATA, uuid7
 from sparklog.metadata import clean as module
 from sparklog.metadata import history_runs as h
 from sparklog.metadata.clean import clean
@@ -21,9 +21,10 @@ from sparklog.metadata.edit import Edit, FoldEdit
 from sparklog.metadata.fold import commit_fold, fold
 from sparklog.metadata.image_rows import rows_of
 from sparklog.metadata.leftovers import leftovers
-from sparklog.metadata.log import CLUSTER_METADATA, HINT, MetadataLog, entry_path
+from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.marks import NO_MARK, Mark, newest_mark, write_mark
-from sparklog.metadata.runs import in_order
+from sparklog.metadata.names import HINT, entry_path
+from sparklog.metadata.run_rows import in_order
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
@@ -61,7 +62,7 @@ class TestClean:
         versions = [name[:20] for name in names(world.files, "_delta_log") if name[20:] == ".json"]
         assert min(versions) == f"{7:020}"
         assert said_files == 7
-        assert newest_mark(world.files, CLUSTER_METADATA) == Mark(7, 7)
+        assert newest_mark(world.files) == Mark(7, 7)
         assert read(world.fresh()) == read(world.log)
 
     def test_takes_a_few_files_of_a_disk_at_a_time(
@@ -88,7 +89,7 @@ class TestClean:
         folded(world)
 
         assert clean(world.log) is None
-        assert newest_mark(world.files, CLUSTER_METADATA) == NO_MARK
+        assert newest_mark(world.files) == NO_MARK
 
     def test_takes_runs_that_were_replaced_and_those_of_losers(self, world: World) -> None:
         lost = f"_runs/{0:020}-{2:020}-{uuid7(NOW_MS, b'0' * 10)}.parquet"
@@ -145,7 +146,7 @@ class TestClean:
     ) -> None:
         monkeypatch.setattr(world.files, "put_new", lambda *_: True)
 
-        write_mark(world.files, CLUSTER_METADATA, Mark(3, 4))
+        write_mark(world.files, Mark(3, 4))
 
 
 class TestAnOpener:
@@ -165,7 +166,7 @@ class TestAnOpener:
         folded(world)
         folded(world)
         world.files.overwrite(HINT, b'{"version": 7}')
-        write_mark(world.files, CLUSTER_METADATA, Mark(13, 13))
+        write_mark(world.files, Mark(13, 13))
         world.files.delete(entry_path(8))
 
         assert read(world.fresh()) == read(world.log)
@@ -175,7 +176,7 @@ class TestAnOpener:
         old = world.log.image().fold.runs[0]
         folded(world)
         world.files.overwrite(HINT, b'{"version": 7}')
-        write_mark(world.files, CLUSTER_METADATA, Mark(13, 13))
+        write_mark(world.files, Mark(13, 13))
         world.files.delete(f"{CLUSTER_METADATA}/{old.path}")
 
         assert read(world.fresh()) == read(world.log)

@@ -20,7 +20,8 @@ from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.entry import EDITS_BYTES_MAX
 from sparklog.metadata.fold import fold
 from sparklog.metadata.housekeeping import keep_house
-from sparklog.metadata.log import ENTRIES, HINT, Committed, MetadataLog, Plan, entry_path
+from sparklog.metadata.log import Committed, MetadataLog, Plan
+from sparklog.metadata.names import ENTRIES, HINT, entry_path
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles

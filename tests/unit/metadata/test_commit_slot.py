@@ -20,8 +20,9 @@ from sparklog.metadata.edit import Edit
 from sparklog.metadata.entries import LOCAL_PUT_TRIES, PUT_TIMEOUT_MS, REFUSED_PUT_MS
 from sparklog.metadata.fold import fold
 from sparklog.metadata.image import Image
-from sparklog.metadata.log import COMMIT_TIMEOUT_MS, MetadataLog, entry_path
+from sparklog.metadata.log import COMMIT_TIMEOUT_MS, MetadataLog
 from sparklog.metadata.marks import Mark, write_mark
+from sparklog.metadata.names import entry_path
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import segment
@@ -189,7 +190,7 @@ class TestCleanedSlot:
             append(other)
             fold(other)
             version = other.image().version
-            write_mark(files, "__cluster_metadata", Mark(version, version))
+            write_mark(files, Mark(version, version))
             for cleaned in range(version):
                 files.delete(entry_path(cleaned))
             clock.advance(log.keep_ms)

@@ -9,7 +9,8 @@ from sparklog.clock import ManualClock
 from sparklog.errors import CommitOutcomeUnknownError, StorageError
 from sparklog.metadata.edit import Done
 from sparklog.metadata.image import Image
-from sparklog.metadata.log import ENTRIES, Committed, MetadataLog
+from sparklog.metadata.log import Committed, MetadataLog
+from sparklog.metadata.names import ENTRIES
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import segment
 from tests.metadata_language import new_log, producing, topic_id, wait_until, whole

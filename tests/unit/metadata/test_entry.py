@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sparklog.errors import CorruptMetadataError, LogDirError, UnsupportedFeatureError
 from sparklog.metadata.codec import edit_of
 from sparklog.metadata.edit import Edit, FoldEdit, Lease, RunFile
-from sparklog.metadata.entry import EditsFile, Entry, decode, decode_edits, encode, encode_edits
+from sparklog.metadata.entry import EditsFile, Entry, decode, encode, encode_edits, parse_edits
 from sparklog.metadata.image import Image
 from tests.edits import segment
 from tests.metadata_language import Author, creating, producing
@@ -197,7 +197,7 @@ class TestEditsFile:
         return decode(7, encoded(edits_file=self.FILE), WHERE)
 
     def test_holds_the_edits(self) -> None:
-        entry = decode_edits(self.DATA, self.entry(), "x")
+        entry = parse_edits(self.DATA, self.entry(), "x").decoded()
 
         assert entry.edits == (PRODUCED,)
         assert entry.bytes == len(encoded(edits_file=self.FILE)) + len(self.DATA)
@@ -209,7 +209,7 @@ class TestEditsFile:
 
         for data in (bytes(flipped), self.DATA[:-1], self.DATA + b" "):
             with pytest.raises(CorruptMetadataError, match=r"where: .* bytes"):
-                decode_edits(data, self.entry(), "where")
+                parse_edits(data, self.entry(), "where").decoded()
 
 
 class TestCodec:

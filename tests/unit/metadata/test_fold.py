@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 from sparklog.errors import LateWriterError
-from sparklog.log.names import random_uuid
+from sparklog.log.names import CLUSTER_METADATA, random_uuid
 from sparklog.metadata import fold as f
 from sparklog.metadata.check import check
 from sparklog.metadata.edit import (
@@ -19,14 +19,14 @@ from sparklog.metadata.edit import (
     Receipt,
     ReceiptKey,
     RunFile,
+    Stamp,
     TopicEdit,
 )
 from sparklog.metadata.fold import commit_fold, fold, is_due
-from sparklog.metadata.image import Image, Stamp
+from sparklog.metadata.image import Image
 from sparklog.metadata.image_rows import rows_of
-from sparklog.metadata.log import CLUSTER_METADATA
 from sparklog.metadata.producers import ProducerState
-from sparklog.metadata.runs import in_order
+from sparklog.metadata.run_rows import in_order
 from sparklog.metadata.tables import PRODUCER, RECEIPT
 from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 from sparklog.storage.local import LocalFiles

@@ -8,9 +8,10 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 
 from sparklog.errors import CorruptMetadataError, LogDirError, StorageError
+from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.edit import Edit
 from sparklog.metadata.fold import fold
-from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog
+from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.repair import problems
 from sparklog.metadata.transactions import TransactionalId
 from sparklog.metadata.view import live_rows

@@ -28,9 +28,9 @@ from sparklog.metadata.history import (
 from sparklog.metadata.history_runs import Retention
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.metadata.image_rows import rows_of
-from sparklog.metadata.log import entry_path
+from sparklog.metadata.names import entry_path
 from sparklog.metadata.past import PastCatalog
-from sparklog.metadata.runs import in_order
+from sparklog.metadata.run_rows import in_order
 from sparklog.storage.local import LocalFiles
 from tests.logs import catalog
 from tests.metadata_logs import TOPIC_ID, World
@@ -201,7 +201,7 @@ class TestRetention:
         world.produce(3)
         before = world.log.image().fold
         (run,) = before.history
-        entries = [h.record_of(h.present(world.log, version)) for version in (13, 14, 15)]
+        entries = [h.record_of(h.required_entry(world.log, version)) for version in (13, 14, 15)]
         (fresh,) = h.continued(
             world.log,
             replace(before, history=(run._replace(to_version=9),)),

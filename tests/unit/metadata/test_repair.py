@@ -14,12 +14,11 @@ from sparklog.errors import (
     SparklogError,
     UnsupportedFeatureError,
 )
-from sparklog.log.names import uuid7
-from sparklog.metadata.diagnosis import tearable
-from sparklog.metadata.edit import Edit
-from sparklog.metadata.fold import POINTER, checkpoint_path, fold
-from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES, HINT, MetadataLog, entry_path
-from sparklog.metadata.repair import TORN, problems, repair
+from sparklog.log.names import CLUSTER_METADATA
+from sparklog.metadata.fold import fold
+from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.names import ENTRIES, HINT, POINTER, TORN, checkpoint_path, entry_path
+from sparklog.metadata.repair import problems, repair
 from sparklog.metadata.turn import Turn
 from sparklog.storage.files import FileStat
 from sparklog.storage.local import LocalFiles
@@ -286,26 +285,3 @@ class TestAnObjectStore:
         world.files.overwrite(entry_path(13), b"")
 
         assert put_aside(world) == [f"{14:020}.json", f"{13:020}.json"]
-
-
-class TestTearable:
-    def test_are_the_files_that_nobody_has_named_yet(self, world: World) -> None:
-        name = f"{0:020}-{20:020}-{uuid7(NOW_MS, b'0' * 10)}.parquet"
-        paths = [f"_runs/{name}", f"_runs/{name}".replace("runs", "history"), "_delta_log/.tmp-0"]
-        for path in paths:
-            world.files.write_new(f"{CLUSTER_METADATA}/{path}", b"")
-        got = {
-            path.removeprefix(f"{CLUSTER_METADATA}/") for path in tearable(world.files, world.clock)
-        }
-
-        entries = {f"_delta_log/{v:020}.json" for v in (12, 13, 14)}
-        assert got == {*paths, *entries, f"_delta_log/{12:020}.checkpoint.parquet"}
-
-    def test_of_no_log_are_none(self, tmp_path: Path) -> None:
-        assert list(tearable(LocalFiles(str(tmp_path)), ManualClock())) == []
-
-    def test_of_a_young_log_are_its_entries(self, tmp_path: Path) -> None:
-        world = World(LocalFiles(str(tmp_path / "young")))
-        world.commit(Edit(operation="X", horizon_ms=1))
-
-        assert len(list(tearable(world.files, world.clock))) == 3

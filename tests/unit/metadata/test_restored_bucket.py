@@ -7,7 +7,8 @@ import pytest
 from sparklog.clock import ManualClock
 from sparklog.errors import CommitOutcomeUnknownError, CorruptMetadataError
 from sparklog.metadata.entries import SEEN_MS
-from sparklog.metadata.log import MetadataLog, entry_path
+from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.names import entry_path
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import segment
 from tests.metadata_language import (

@@ -17,10 +17,11 @@ from sparklog.metadata.fold import fold
 from sparklog.metadata.image import Image
 from sparklog.metadata.image_rows import rows_of
 from sparklog.metadata.log import MetadataLog
-from sparklog.metadata.run_file import crc32c, footer, parquet_of
+from sparklog.metadata.run_file import footer, parquet_of
 from sparklog.metadata.run_rows import in_order
 from sparklog.metadata.runs import MANY, Runs
 from sparklog.metadata.tables import RUN_SCHEMA, check_columns, table_of
+from sparklog.record.checksum import crc32c
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import NOW_MS, segment
 from tests.metadata_language import Author, creating, new_log, producing, topic_id, whole
@@ -31,14 +32,14 @@ FOLDER = "__cluster_metadata"
 
 def written(image: Image) -> tuple[Runs, FoldEdit]:
     """One run of a whole image."""
-    runs = Runs(MemoryFiles(), FOLDER)
+    runs = Runs(MemoryFiles())
     rows = in_order(rows_of(image))
     run = runs.write(rows, (0, image.version), NOW_MS)
     return runs, FoldEdit(image.version, -1, (run,))
 
 
 def opened(runs: Runs, fold: FoldEdit) -> Image:
-    image = runs.covered(fold)
+    image = runs.image(fold)
     return image.with_topics(runs.opened(fold, image.topics))
 
 
@@ -46,7 +47,7 @@ def stored(data: bytes, run: RunFile) -> tuple[Runs, FoldEdit]:
     """Runs over a file with this content."""
     files = MemoryFiles()
     files.write_new(f"{FOLDER}/{run.path}", data)
-    return Runs(files, FOLDER), FoldEdit(run.to_version, -1, (run,))
+    return Runs(files), FoldEdit(run.to_version, -1, (run,))
 
 
 def some_image() -> Image:
@@ -74,7 +75,7 @@ class TestRoundTrip:
 
         assert said_by(opened(runs, fold)) == said_by(image)
         for one in image.topics:
-            closed = runs.covered(fold).topics[one]
+            closed = runs.image(fold).topics[one]
             found = runs.opened(fold, {one: closed})[one]
             assert said_by(image.with_topics({one: found})) == said_by(image)
 
@@ -82,7 +83,7 @@ class TestRoundTrip:
         monkeypatch.setattr(run_file, "GROUP_ROWS", 3)
         image = some_image()
         runs, fold = written(image)
-        covered = runs.covered(fold)
+        covered = runs.image(fold)
         read: list[int] = []
         original = run_file.RunReader.read
 
@@ -103,7 +104,7 @@ class TestRoundTrip:
         assert said_by(opened(*written(image))) == said_by(image)
 
     def test_nothing_is_opened_of_no_runs(self) -> None:
-        assert Runs(MemoryFiles(), FOLDER).opened(FoldEdit(-1, -1, ()), {}) == {}
+        assert Runs(MemoryFiles()).opened(FoldEdit(-1, -1, ()), {}) == {}
 
 
 class TestDamage:
@@ -175,13 +176,13 @@ class TestOtherFiles:
     )
     def test_are_told_by_name(self, data: bytes) -> None:
         with pytest.raises(CorruptMetadataError, match="_runs/x.parquet"):
-            Runs.covered(*self.described(data))
+            Runs.image(*self.described(data))
 
     def test_a_run_without_its_horizon_is_damaged(self) -> None:
         rows = table_of([{"kind": "topic", "as_of": 1, "gone": False, "topic_id": "t"}], RUN_SCHEMA)
 
         with pytest.raises(CorruptMetadataError, match="lack their horizon"):
-            Runs.covered(*self.described(parquet_of(rows)))
+            Runs.image(*self.described(parquet_of(rows)))
 
 
 class TestColumns:

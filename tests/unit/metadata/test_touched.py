@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparklog.metadata.codec import edit_json
-from sparklog.metadata.edit import Edit, TopicEdit
-from sparklog.metadata.image import Image, Stamp
+from sparklog.metadata.edit import Edit, Stamp, TopicEdit
+from sparklog.metadata.image import Image
 from sparklog.metadata.touched import TouchedKeys, keys_of
 from tests.metadata_language import Author
 

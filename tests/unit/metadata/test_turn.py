@@ -11,7 +11,8 @@ import pytest
 from sparklog.clock import ManualClock
 from sparklog.metadata.edit import Edit
 from sparklog.metadata.image import Image
-from sparklog.metadata.log import ENTRIES, PATIENT_TRIES, QUICK_MS, MetadataLog
+from sparklog.metadata.log import PATIENT_TRIES, QUICK_MS, MetadataLog
+from sparklog.metadata.names import ENTRIES
 from sparklog.metadata.turn import LINE_PATIENCE_MS, PATIENCE_MS, STAY_MS, Turn
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles

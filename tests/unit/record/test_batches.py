@@ -6,7 +6,8 @@ import pyarrow as pa
 import pytest
 
 from sparklog.record.batches import COLUMNS, BatchTable, Buffer, byte_view, with_offsets_raised
-from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.record.checksum import verify_checksums
+from sparklog.record.scan import scan_batches
 from tests.golden import (
     APPEND_TIME,
     COMMIT_MARKER,

@@ -11,9 +11,10 @@ from sparklog.config import TopicConfig
 from sparklog.errors import ErrorCode, SparklogError
 from sparklog.model import Codec, TimestampType
 from sparklog.record.batches import byte_view
+from sparklog.record.checksum import verify_checksums
 from sparklog.record.client_batch import ClientBatch, check_client_batch
 from sparklog.record.decode import decode
-from sparklog.record.scan import scan_batches, unpack_header, verify_checksums
+from sparklog.record.scan import scan_batches, unpack_header
 from tests.client_batches import NOW_MS, batch_of, client_batch, with_fields
 from tests.damage import Log, raw_batch, raw_record
 from tests.naive.records import Record, rows

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from sparklog.errors import CorruptRecordError
 from sparklog.model import Codec
+from sparklog.record.checksum import verify_checksums
 from sparklog.record.retain import Retained, Rules, retain
-from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.record.scan import scan_batches
 from tests import golden
 from tests.damage import Log, raw_batch, raw_record
 from tests.naive import encode as naive_encode

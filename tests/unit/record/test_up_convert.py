@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from sparklog.errors import CorruptRecordError, InvalidTimestampError
 from sparklog.model import Codec
+from sparklog.record.checksum import verify_checksums
 from sparklog.record.decode import decode
-from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.record.scan import scan_batches
 from sparklog.record.up_convert import up_convert
 from tests import golden
 from tests.damage import Log

@@ -17,10 +17,10 @@ def file(tmp_path: Path) -> KeptFile:
 
 
 def test_what_is_in_memory_is_read_at_once(file: KeptFile) -> None:
-    assert file.at_once(100, 1000) == file(100, 1000) == CONTENT[100:1100]
-    assert file.at_once(len(CONTENT) - 3, 1000) == CONTENT[-3:]
-    assert len(file.at_once(len(CONTENT), 1)) == 0
-    assert file.is_at_hand(0, len(CONTENT))
+    assert file.read_cached(100, 1000) == file(100, 1000) == CONTENT[100:1100]
+    assert file.read_cached(len(CONTENT) - 3, 1000) == CONTENT[-3:]
+    assert len(file.read_cached(len(CONTENT), 1)) == 0
+    assert file.seems_cached(0, len(CONTENT))
 
 
 def test_a_file_that_has_grown_is_read_to_its_new_end(file: KeptFile, tmp_path: Path) -> None:
@@ -30,13 +30,13 @@ def test_a_file_that_has_grown_is_read_to_its_new_end(file: KeptFile, tmp_path: 
 
     assert file.reaches(len(CONTENT) + 4)
     assert not file.reaches(len(CONTENT) + 5)
-    assert bytes(file(len(CONTENT), 10)) == bytes(file.at_once(len(CONTENT), 10)) == b"more"
+    assert bytes(file(len(CONTENT), 10)) == bytes(file.read_cached(len(CONTENT), 10)) == b"more"
 
 
 def test_a_size_that_is_noted_too_late_hides_nothing(file: KeptFile) -> None:
     file.size = 10  # by a thread that looked before the file grew
 
-    assert bytes(file(5, 10)) == bytes(file.at_once(5, 10)) == CONTENT[5:15]
+    assert bytes(file(5, 10)) == bytes(file.read_cached(5, 10)) == CONTENT[5:15]
 
 
 @pytest.mark.parametrize("missing", range(0, len(CONTENT), PROBE_BYTES))
@@ -49,19 +49,19 @@ def test_what_is_on_disk_is_not(
         return len(buffers[0])
 
     monkeypatch.setattr(os, "preadv", preadv)
-    assert not file.is_at_hand(0, len(CONTENT))
+    assert not file.seems_cached(0, len(CONTENT))
     with pytest.raises(BlockingIOError):
-        file.at_once(0, len(CONTENT))
+        file.read_cached(0, len(CONTENT))
 
 
 def test_what_is_partly_on_disk_is_not(file: KeptFile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "preadv", lambda *_: 1)
     with pytest.raises(BlockingIOError):
-        file.at_once(0, 2)
+        file.read_cached(0, 2)
 
 
 def test_a_range_is_brought_into_memory(file: KeptFile) -> None:
     os.fsync(file.fileno())
     os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-    file.bring(0, len(CONTENT))
-    assert file.is_at_hand(0, len(CONTENT))
+    file.load(0, len(CONTENT))
+    assert file.seems_cached(0, len(CONTENT))

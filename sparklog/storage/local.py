@@ -11,7 +11,7 @@ import mmap
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -242,8 +242,11 @@ class LocalFiles:
                 self._sync(path)
             return
         directories = sorted({os.path.dirname(path) for path in (*files, *unnamed)})
-        each_at_once(self._sync, [*files, *directories])
+        self._sync_all(files, directories)
         self._named.update(above)
+
+    def _sync_all(self, files: Sequence[str], directories: Sequence[str]) -> None:
+        each_at_once(self._sync, [*files, *directories])
 
     def sync_directory(self, directory: str) -> None:
         """See `Files.sync_directory`."""

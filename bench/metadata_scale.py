@@ -14,8 +14,8 @@ from sparklog.clock import SystemClock
 from sparklog.metadata.edit import Edit, FoldEdit, TopicEdit
 from sparklog.metadata.fold import publish
 from sparklog.metadata.log import MetadataLog
-from sparklog.metadata.run_rows import in_order
-from sparklog.metadata.tables import RUN_SCHEMA, padded
+from sparklog.metadata.runs.rows import in_order
+from sparklog.metadata.runs.tables import RUN_SCHEMA, padded
 from sparklog.model import TopicDescription
 from sparklog.storage.open import open_files
 

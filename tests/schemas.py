@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from sparklog.config import TOPIC_CONFIG_KEYS
 from sparklog.config.options import CONSUME_OPTIONS, PRODUCE_OPTIONS, STREAM_OPTIONS, Option
 from sparklog.metadata.delta import DESCRIPTION
-from sparklog.metadata.tables import KEY_COLUMNS, RUN_SCHEMA
+from sparklog.metadata.runs.tables import KEY_COLUMNS, RUN_SCHEMA
 from sparklog.spark.schema import INPUT_COLUMNS, output_schema
 from sparklog.storage.settings import STORAGE_SETTINGS
 

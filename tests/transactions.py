@@ -11,7 +11,7 @@ from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.fold import fold
 from sparklog.metadata.image import PartitionLog
-from sparklog.metadata.transaction_plans import NOBODY, Producer, Step, edit_of_ids
+from sparklog.metadata.plans.transactions import NOBODY, Producer, Step, edit_of_ids
 from sparklog.metadata.transactions import (
     PendingOffset,
     TransactionalId,

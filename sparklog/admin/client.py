@@ -39,7 +39,7 @@ from sparklog.metadata.catalog import Catalog, Write, check_partition
 from sparklog.metadata.edit import Done, Edit, TopicEdit
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import MetadataLog
-from sparklog.metadata.topic_plans import describing, live, restorable, with_new, without
+from sparklog.metadata.plans.topics import describing, live, restorable, with_new, without
 from sparklog.model import (
     READ_UNCOMMITTED,
     SegmentEntry,

@@ -26,7 +26,7 @@ from sparklog.errors import UnknownTopicError, UsageError
 from sparklog.metadata.catalog import Catalog, Write, check_partition
 from sparklog.metadata.edit import Done, Edit, TopicEdit
 from sparklog.metadata.image import Image, TopicImage
-from sparklog.metadata.topic_plans import NewNames, described_edit, live, live_of_id
+from sparklog.metadata.plans.topics import NewNames, described_edit, live, live_of_id
 from sparklog.model import TopicDescription, TopicPartition
 
 Outcome = TopicDescription | UsageError

@@ -28,7 +28,7 @@ from sparklog.errors import (
     GroupIdNotFoundError,
 )
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.transaction_plans import without_offsets
+from sparklog.metadata.plans.transactions import without_offsets
 from sparklog.model import TopicPartition
 
 if TYPE_CHECKING:

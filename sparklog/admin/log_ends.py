@@ -14,8 +14,8 @@ from typing import Final
 
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import Edit
-from sparklog.metadata.history import history
-from sparklog.metadata.history_runs import HistoryRecord
+from sparklog.metadata.history.files import HistoryRecord
+from sparklog.metadata.history.read import history
 
 KEPT_MS: Final = 3_600_000
 COMMITS_MAX: Final = 50_000

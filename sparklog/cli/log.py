@@ -10,7 +10,7 @@ from sparklog.cli.arguments import CommonArguments, add_command
 from sparklog.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from sparklog.metadata.history_runs import HistoryRecord
+    from sparklog.metadata.history.files import HistoryRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class LogArguments(CommonArguments):
 
 def log(arguments: LogArguments) -> None:
     """Show the commits of the log dir, the newest first: time, operation, topics."""
-    from sparklog.metadata.history import history
+    from sparklog.metadata.history.read import history
 
     found = history(
         arguments.catalog().log,

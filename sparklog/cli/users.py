@@ -29,7 +29,7 @@ def add(arguments: AddArguments) -> None:
     The user's grants are in the gateway's file of tokens.
     """
     from sparklog.metadata.cluster import SCRAM_MECHANISMS, ScramCredential, UserKey
-    from sparklog.metadata.cluster_plans import with_users
+    from sparklog.metadata.plans.cluster import with_users
     from sparklog.wire.scram import (
         ITERATIONS,
         ITERATIONS_MAX,
@@ -88,7 +88,7 @@ class DeleteArguments(CommonArguments):
 
 def delete(arguments: DeleteArguments) -> None:
     """Delete a user. The user's open connections stay open."""
-    from sparklog.metadata.cluster_plans import with_users
+    from sparklog.metadata.plans.cluster import with_users
 
     log = arguments.catalog().log
     keys = [key for key in log.image().users if key[0] == arguments.name]

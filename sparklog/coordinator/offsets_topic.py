@@ -19,7 +19,7 @@ from sparklog.log_reader.raw import PIECE_BYTES, raw_batches
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import Done, Edit, PartitionState, TopicEdit
 from sparklog.metadata.image import Image
-from sparklog.metadata.topic_plans import with_new
+from sparklog.metadata.plans.topics import with_new
 from sparklog.model import READ_COMMITTED, TopicDescription
 
 CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}

@@ -32,7 +32,7 @@ from sparklog.log_writer import (
 from sparklog.metadata.check import check_topic
 from sparklog.metadata.edit import TopicEdit, with_fields
 from sparklog.metadata.image import Image, PartitionLog, TopicImage, at_log_end
-from sparklog.metadata.topic_plans import live_topic
+from sparklog.metadata.plans.topics import live_topic
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TimestampType
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from sparklog.metadata.catalog import Catalog, check_partition, parameters_of
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import Committed, Plan
-from sparklog.metadata.topic_plans import live_topic
+from sparklog.metadata.plans.topics import live_topic
 from sparklog.metadata.transactions import TransactionPartition
 from sparklog.record.checksum import crc32c
 

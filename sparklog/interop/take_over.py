@@ -37,7 +37,7 @@ from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import PRODUCER_IDS_END
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image, PartitionLog
-from sparklog.metadata.transaction_plans import Ending, Producer, to_abort_in
+from sparklog.metadata.plans.transactions import Ending, Producer, to_abort_in
 from sparklog.metadata.transactions import (
     EPOCH_MAX,
     NO_ID,

@@ -24,7 +24,7 @@ from sparklog.maintenance.parts import parts_of
 from sparklog.maintenance.spans import Spans
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import PartitionLog, TopicImage
-from sparklog.metadata.tables import SEGMENT_SCHEMA, segment_entries, segments_table
+from sparklog.metadata.segment_tables import SEGMENT_SCHEMA, segment_entries, segments_table
 from sparklog.model import SegmentEntry, TopicDescription
 
 STEP_BYTES: Final = 64 * 1024**3

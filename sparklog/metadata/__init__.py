@@ -3,11 +3,13 @@
     edit       values: all changes of one commit                         pure
     image      the state after a commit; `apply`; PartitionLog           pure
     check      the rules that an edit must keep on an image              pure
-    codec      edits as JSON; `entry`: one entry, byte for byte          pure
-    tables     rows of runs; `delta`: the actions for Delta's readers    pure
+    plans/     functions from an image to an edit                        pure
+    codec/     edits as JSON; `entry`: one entry, byte for byte          pure
+    delta      the actions for Delta's readers                           pure
     names      the names of all files below `__cluster_metadata`         pure
-    runs       the folded image as Parquet files
-    log        open, follow, commit
+    runs/      the folded image as Parquet files
+    history/   past entries, and the numbers of every partition as of each
+    log        commit; `follow`: open and follow
     fold       entries become runs; `clean`: old entries are deleted
     catalog    topics by name: where readers, writers and administrators begin
 

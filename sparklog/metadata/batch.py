@@ -15,8 +15,8 @@ import orjson
 from sparklog.errors import CommitOutcomeUnknownError, SparklogError
 from sparklog.garbage import without_frames
 from sparklog.metadata.check import check
-from sparklog.metadata.codec import edit_of
-from sparklog.metadata.codec_types import texts
+from sparklog.metadata.codec.edits import edit_of
+from sparklog.metadata.codec.types import texts
 from sparklog.metadata.edit import Done, Edit, Stamp
 from sparklog.metadata.entry import encode_appends, encode_edits
 from sparklog.metadata.image import Image

@@ -35,8 +35,8 @@ from sparklog.metadata.edit import (
     TopicEdit,
 )
 from sparklog.metadata.image import Image, TopicImage, shared_slices
+from sparklog.metadata.segment_tables import PATH_COLUMNS
 from sparklog.metadata.segments import Spans
-from sparklog.metadata.tables import PATH_COLUMNS
 from sparklog.model import SHARED_PREFIX, SegmentEntry, SegmentKey
 
 Span = tuple[int, int]

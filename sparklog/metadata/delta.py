@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparklog.metadata.edit import Edit, FoldEdit, RunFile
-from sparklog.metadata.tables import RUN_SCHEMA, table_of
+from sparklog.metadata.runs.tables import RUN_SCHEMA, table_of
 
 DESCRIPTION: Final = "sparklog metadata 2"
 WRITER_FEATURE: Final = "sparklog"

@@ -26,8 +26,8 @@ from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.edit import FoldEdit, RunFile
 from sparklog.metadata.entry import Entry
 from sparklog.metadata.follow import fold_of, hinted_version
-from sparklog.metadata.history import oldest_version
-from sparklog.metadata.history_runs import open_run, records
+from sparklog.metadata.history.files import open_run, records
+from sparklog.metadata.history.read import oldest_version
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.marks import marks, newest_mark

@@ -150,7 +150,7 @@ class RunFile(NamedTuple):
     """A run: its path below `__cluster_metadata`, size, checksum, rows, and versions.
 
     It holds the keys that entries `from_version` to `to_version` touched, as `to_version` left
-    them. `crc32c` covers its footer, which has the checksums of all other bytes (`run_file`).
+    them. `crc32c` covers its footer, which has the checksums of all other bytes (`runs.file`).
     """
 
     path: str

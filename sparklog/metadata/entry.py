@@ -45,9 +45,9 @@ from sparklog.errors import (
     UnsupportedFeatureError,
     UsageError,
 )
-from sparklog.metadata.codec import edit_json, edit_of
-from sparklog.metadata.codec_appends import appends_json
-from sparklog.metadata.codec_types import Json, integer, listed, text, texts
+from sparklog.metadata.codec.appends import appends_json
+from sparklog.metadata.codec.edits import edit_json, edit_of
+from sparklog.metadata.codec.types import Json, integer, listed, text, texts
 from sparklog.metadata.edit import NOTHING, Edit, Stamp, with_fields
 from sparklog.metadata.names import EDITS
 

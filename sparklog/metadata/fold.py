@@ -1,8 +1,8 @@
 """Folding: the entries since the last fold become a run, and runs of similar size become one.
 
-    read again      the entries since the last fold (`history_runs.unfolded_records`)
-    make rows       of the keys that these entries touched (`touched`, `image_rows`)
-    write           a run, merged with smaller ones (`runs`), and the history (`history_runs`)
+    read again      the entries since the last fold (`history.files.unfolded_records`)
+    make rows       of the keys that these entries touched (`runs.touched`, `runs.image_rows`)
+    write           a run, merged with smaller ones (`runs`), and the history (`history.files`)
     commit          the FoldEdit
     publish         Delta's checkpoint, and the hints
 
@@ -22,7 +22,7 @@ import pyarrow as pa
 from sparklog.errors import CommitConflictError, CorruptMetadataError, LateWriterError
 from sparklog.metadata import delta
 from sparklog.metadata.edit import Done, Edit, FoldEdit, RunFile
-from sparklog.metadata.history_runs import (
+from sparklog.metadata.history.files import (
     Retention,
     continued,
     unfolded_entry,
@@ -30,11 +30,11 @@ from sparklog.metadata.history_runs import (
     without_damaged,
 )
 from sparklog.metadata.image import Image
-from sparklog.metadata.image_rows import rows_since
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import ENTRIES, HINT, POINTER, checkpoint_path
-from sparklog.metadata.run_rows import alive, in_order, merged
-from sparklog.metadata.touched import TouchedKeys
+from sparklog.metadata.runs.image_rows import rows_since
+from sparklog.metadata.runs.rows import alive, in_order, merged
+from sparklog.metadata.runs.touched import TouchedKeys
 
 FOLD_EVERY: Final = 256
 """Without a housekeeper, the committer of a version that is a multiple of this number folds. A

@@ -22,7 +22,7 @@ from sparklog.metadata.entry import Entry
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.marks import newest_mark
 from sparklog.metadata.names import ENTRIES, HINT, entry_path
-from sparklog.metadata.runs import Runs
+from sparklog.metadata.runs.store import Runs
 from sparklog.metadata.turn import Turn
 from sparklog.storage.files import Files
 

@@ -50,6 +50,7 @@ from sparklog.metadata.edit import FEATURE_LEVEL, Edit, Stamp
 from sparklog.metadata.entries import REPLAY, Outcome
 from sparklog.metadata.entry import EDITS_BYTES_MAX, EditsFile, Entry, encode, encode_edits
 from sparklog.metadata.follow import RESTORE, FollowedLog
+from sparklog.metadata.history.read import record_at
 from sparklog.metadata.image import Image
 from sparklog.metadata.names import ENTRIES, edits_name, entry_path
 from sparklog.record.checksum import crc32c
@@ -316,8 +317,6 @@ class MetadataLog(FollowedLog):
             raise
         if outcome is not Outcome.CLEANED:
             return outcome is Outcome.LANDED
-        from sparklog.metadata.history import record_at  # it imports this module
-
         with self._reading:
             self._image = None
         try:

@@ -5,9 +5,9 @@
     _delta_log/_last_checkpoint                  Delta's hint: `version` of the newest checkpoint
     _newest_fold                                 our hint: `version` of the newest fold's entry
     _edits/<version>-<uuid>.json                 the edits of a large entry (`entry`)
-    _runs/<from>-<to>-<uuid>.parquet             a run (`run_file`)
-    _history/<from>-<to>-<uuid>.parquet          a history run (`history_runs`)
-    _cuts/<version>-<version>-<uuid>.parquet     a cut (`history_runs`)
+    _runs/<from>-<to>-<uuid>.parquet             a run (`runs.file`)
+    _history/<from>-<to>-<uuid>.parquet          a history run (`history.files`)
+    _cuts/<version>-<version>-<uuid>.parquet     a cut (`history.files`)
     _marks/<first kept version>-<fold>           a mark (`marks`)
     _torn/                                       files that repair has put aside (`repair`)
 

@@ -18,8 +18,8 @@ from sparklog.metadata.edit import (
     TopicEdit,
 )
 from sparklog.metadata.producers import NO_PRODUCERS, ProducerMark, Producers, ProducerState, Use
+from sparklog.metadata.segment_tables import segment_entries
 from sparklog.metadata.segments import NO_PIECES, Later, LiveSegments, TakenOut
-from sparklog.metadata.tables import segment_entries
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED, SegmentEntry, SegmentKey
 
 _NO_SEGMENTS: Final = LiveSegments(NO_PIECES)

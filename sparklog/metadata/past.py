@@ -13,7 +13,7 @@ from immutables import Map
 from sparklog.errors import UnknownTopicError, UsageError
 from sparklog.metadata.catalog import Catalog, Landed, Write
 from sparklog.metadata.edit import OpenTransaction, PartitionState
-from sparklog.metadata.history import (
+from sparklog.metadata.history.read import (
     Cut,
     PartitionCut,
     TopicCut,

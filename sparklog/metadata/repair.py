@@ -24,7 +24,7 @@ from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.diagnosis import Diagnosis, Problem, diagnose
 from sparklog.metadata.edit import FoldEdit
 from sparklog.metadata.fold import RETENTION, commit_fold, fold, publish
-from sparklog.metadata.history_runs import (
+from sparklog.metadata.history.files import (
     continued,
     required_entry,
     stored_record_of,
@@ -32,10 +32,10 @@ from sparklog.metadata.history_runs import (
     without_damaged,
 )
 from sparklog.metadata.image import Image
-from sparklog.metadata.image_rows import rows_of
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import ENTRIES, TORN, last_part
-from sparklog.metadata.run_rows import in_order
+from sparklog.metadata.runs.image_rows import rows_of
+from sparklog.metadata.runs.rows import in_order
 from sparklog.metadata.turn import Turn
 from sparklog.storage.files import Files
 

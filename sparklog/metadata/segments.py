@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparklog.log.segments import SegmentList
-from sparklog.metadata.tables import (
+from sparklog.metadata.segment_tables import (
     SEGMENT_SCHEMA,
     segment_entries,
     segment_entry,

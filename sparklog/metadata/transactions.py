@@ -5,7 +5,7 @@
     TransactionalIds     all of them, by id and by producer
 
 No coordinator keeps state of its own: each step of a transaction is a plan on an image, made by the
-gateway that the client asks (`transaction_plans`). States and their names are those of Kafka's
+gateway that the client asks (`plans.transactions`). States and their names are those of Kafka's
 TransactionState. There are no Prepare states, because a transaction ends in one entry.
 """
 

@@ -10,7 +10,7 @@ log as of the newest fold: later entries are not rows yet.
 
 from typing import Final
 
-from sparklog.metadata.tables import KEY_COLUMNS, KEY_NAMES
+from sparklog.metadata.runs.tables import KEY_COLUMNS, KEY_NAMES
 
 
 def _key_column(name: str) -> str:

@@ -8,6 +8,7 @@ these functions, which work on buffers alone.
 
 from array import array
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate, chain
 from typing import Any
 
@@ -19,6 +20,17 @@ from numpy.typing import NDArray
 def empty_table(schema: pa.Schema) -> pa.Table:
     """Return a table without rows."""
     return pa.Table.from_batches([], schema)
+
+
+def nulls(count: int, kind: pa.DataType) -> pa.Array:
+    """Return a column of nulls; columns of similar length share their memory."""
+    longest = _nulls(1 << max(10, (count - 1).bit_length()), kind)
+    return longest.slice(0, count)
+
+
+@lru_cache(64)
+def _nulls(count: int, kind: pa.DataType) -> pa.Array:
+    return pa.nulls(count, kind)
 
 
 def numbers_of(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:

@@ -24,12 +24,12 @@ import pyspark.daemon
 _PLANS: Final = (
     "pyarrow",
     "pyspark.sql.conversion",
-    "sparklog.metadata.history_runs",
+    "sparklog.metadata.history.files",
     "sparklog.metadata.housekeeping",
     "sparklog.spark.datasource",
 )
 _COMMITS: Final = (
-    "sparklog.metadata.history_runs",
+    "sparklog.metadata.history.files",
     "sparklog.metadata.housekeeping",
     "sparklog.spark.writers",
 )

@@ -10,7 +10,7 @@ import zlib
 import pyarrow as pa
 
 from sparklog.metadata.image import PartitionLog, Slice
-from sparklog.metadata.tables import SEGMENT_SCHEMA, segment_entries
+from sparklog.metadata.segment_tables import SEGMENT_SCHEMA, segment_entries
 
 
 def pinned(log: PartitionLog, start: int, end: int) -> bytes:

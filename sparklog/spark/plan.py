@@ -266,7 +266,7 @@ class SliceFinder:
         If data loss is an error, raises UnknownTopicError when the topic is gone, even if another
         topic has its name now, and OffsetOutOfRangeError when retention has removed offsets of the
         range. Always raises OffsetOutOfRangeError when the range is of a past version that
-        compaction has passed, as planning the read would (`history.check_readable`).
+        compaction has passed, as planning the read would (`history.read.check_readable`).
         """
         reader = self._reader(wanted)
         if reader is None:

@@ -21,7 +21,7 @@ from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import Committed
-from sparklog.metadata.transaction_plans import NOT_AN_ID, Ending
+from sparklog.metadata.plans.transactions import NOT_AN_ID, Ending
 from sparklog.transactions.ending import (
     Appends,
     Decision,

@@ -23,8 +23,8 @@ from sparklog.coordinator.requests import CommittedOffset
 from sparklog.group_commit.companions import Places
 from sparklog.metadata.edit import Done, Edit, OpenTransaction, TopicEdit
 from sparklog.metadata.image import Image, PartitionLog, TopicImage
+from sparklog.metadata.plans.transactions import NOT_AN_ID, Ending
 from sparklog.metadata.producers import ProducerState
-from sparklog.metadata.transaction_plans import NOT_AN_ID, Ending
 from sparklog.metadata.transactions import PendingOffset
 from sparklog.model import AbortedRange, SegmentEntry, SegmentKey, TopicPartition
 from sparklog.record.markers import ABORT, COMMIT, encode_marker

@@ -16,7 +16,7 @@ from sparklog.errors import (
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID
 from sparklog.metadata.image import Image
-from sparklog.metadata.transaction_plans import (
+from sparklog.metadata.plans.transactions import (
     NOBODY,
     Ending,
     Producer,

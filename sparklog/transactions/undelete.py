@@ -1,7 +1,7 @@
 """Bring back a deleted topic, in one entry, and abort the transactions that have left it.
 
 A deletion takes the topic out of the open transactions, so their ends write no markers there
-(`metadata.topic_plans`). Their records are still in the log. The entry that brings back the topic
+(`metadata.plans.topics`). Their records are still in the log. The entry that brings back the topic
 aborts them, with markers, as the topic cannot tell any more how the transactions ended. One that is
 still open is aborted in all its partitions, and its producer is fenced: else its commit would leave
 out the records of this topic. A later transaction of the producer is left alone. A transaction of
@@ -21,8 +21,8 @@ from sparklog.metadata.cluster import FIRST_PRODUCER_ID
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.metadata.log import Committed
-from sparklog.metadata.topic_plans import restored
-from sparklog.metadata.transaction_plans import NOT_AN_ID, Ending, to_abort
+from sparklog.metadata.plans.topics import restored
+from sparklog.metadata.plans.transactions import NOT_AN_ID, Ending, to_abort
 from sparklog.metadata.transactions import TransactionalId, TransactionPartition
 from sparklog.model import TopicDescription
 from sparklog.transactions.ending import StaleEndError, appends_of, edit_of, pieces_of, topics_of
@@ -31,7 +31,7 @@ from sparklog.transactions.ending import StaleEndError, appends_of, edit_of, pie
 def undelete(catalog: Catalog, name: str, topic_id: str | None = None) -> TopicDescription:
     """Bring back a deleted topic, durably; return it.
 
-    Raises as `metadata.topic_plans.restored`, TopicClosedError once vacuum has begun to erase the
+    Raises as `metadata.plans.topics.restored`, TopicClosedError once vacuum has begun to erase the
     topic, and as `MetadataLog.commit`.
     """
     asked = _Undelete(name, topic_id)

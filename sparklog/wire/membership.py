@@ -18,10 +18,10 @@ import orjson
 from sparklog.clock import Clock
 from sparklog.errors import CommitConflictError, SparklogError
 from sparklog.metadata.cluster import Broker, Endpoint
-from sparklog.metadata.cluster_plans import with_broker, without_broker
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.plans.cluster import with_broker, without_broker
 from sparklog.storage.log_dir import DEAD_MS, sign_of_life, sign_path
 
 HEARTBEAT_MS: Final = 3_000

@@ -7,9 +7,9 @@ from typing import Final
 
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID
-from sparklog.metadata.cluster_plans import producer_id_block
 from sparklog.metadata.edit import Edit
 from sparklog.metadata.image import Image
+from sparklog.metadata.plans.cluster import producer_id_block
 
 RANDOM_BYTES: Final = 5
 """The first block of a log dir begins at a random one of 2^40 ids."""

@@ -13,10 +13,10 @@ import pytest
 from sparklog.clock import ManualClock
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata import clean as c
-from sparklog.metadata import history_runs as h
 from sparklog.metadata.clean import clean
 from sparklog.metadata.fold import fold
-from sparklog.metadata.history import history
+from sparklog.metadata.history import files as h
+from sparklog.metadata.history.read import history
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import ENTRIES
 from sparklog.metadata.repair import problems, repair

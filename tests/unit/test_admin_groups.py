@@ -23,7 +23,7 @@ from sparklog.errors import (
 )
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import Broker, Endpoint
-from sparklog.metadata.cluster_plans import with_broker
+from sparklog.metadata.plans.cluster import with_broker
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import DEAD_MS

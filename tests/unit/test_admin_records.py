@@ -18,7 +18,7 @@ from sparklog.errors import (
 )
 from sparklog.log_reader import EARLIEST, MAX_TIMESTAMP
 from sparklog.metadata.catalog import Catalog, topic_directory
-from sparklog.metadata.history import history
+from sparklog.metadata.history.read import history
 from sparklog.metadata.log import Committed, MetadataLog, Plan
 from sparklog.model import OffsetRange, TimestampOffset, TopicDescription, TopicPartition
 from sparklog.storage import open_files

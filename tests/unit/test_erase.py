@@ -25,7 +25,7 @@ from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import WriteOptions
 from sparklog.maintenance.verify import verify
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.history import history
+from sparklog.metadata.history.read import history
 from sparklog.storage.local import LocalFiles
 from tests.erasing import (
     ALICE,

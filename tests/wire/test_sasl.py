@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient as KafkaAdmin
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
-from sparklog.metadata.cluster_plans import with_users
+from sparklog.metadata.plans.cluster import with_users
 from sparklog.wire.scram import HASHES, ITERATIONS, credential, salted_password
 from sparklog.wire.versions import ApiKey
 from tests.rest.tokens import token_file

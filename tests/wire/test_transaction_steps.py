@@ -9,7 +9,7 @@ from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import NewTopic
 from sparklog.errors import CommitOutcomeUnknownError, StorageError
-from sparklog.metadata.transaction_plans import Producer, Step
+from sparklog.metadata.plans.transactions import Producer, Step
 from sparklog.tokens import Grant, Principal, Resource, Scope
 from sparklog.transactions.steps import Transactions
 from sparklog.wire.standstill import STILL_MS

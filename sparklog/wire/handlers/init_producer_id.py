@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from sparklog.errors import ErrorCode, SparklogError
-from sparklog.metadata.transaction_plans import NOBODY, Producer
+from sparklog.metadata.plans.transactions import NOBODY, Producer
 from sparklog.tokens import Scope
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.transactions import may_use, taken

@@ -11,7 +11,7 @@ from typing import Any, Final
 from sparklog.coordinator.subscriptions import compiled
 from sparklog.errors import ErrorCode
 from sparklog.metadata.image import Image
-from sparklog.metadata.transaction_plans import Producer
+from sparklog.metadata.plans.transactions import Producer
 from sparklog.metadata.transactions import (
     TransactionalId,
     TransactionPartition,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sparklog.errors import CommitError, ErrorCode, SparklogError, UsageError
 from sparklog.metadata.image import Image
-from sparklog.metadata.transaction_plans import NOBODY, Producer, Step, bound
+from sparklog.metadata.plans.transactions import NOBODY, Producer, Step, bound
 from sparklog.metadata.transactions import TransactionPartition
 from sparklog.tokens import Resource, Scope
 from sparklog.transactions.steps import EndOfStep
@@ -67,7 +67,7 @@ async def bound_step(call: Call, step: Step, *, has_epoch: bool, ends: bool) -> 
     """Return a step that cannot count for a later transaction than the client means.
 
     `has_epoch`: the client has a new epoch for each transaction (KIP-890), which is enough. For
-    other clients the step gets the number of its transaction (`transaction_plans.bound`).
+    other clients the step gets the number of its transaction (`plans.transactions.bound`).
     """
     return step if has_epoch else bound(await call.gateway.newest_image(), step, ends=ends)
 

@@ -14,7 +14,7 @@ from sparklog.coordinator.requests import (
     CommittedOffset,
 )
 from sparklog.errors import ErrorCode
-from sparklog.metadata.transaction_plans import Step
+from sparklog.metadata.plans.transactions import Step
 from sparklog.metadata.transactions import PendingOffset
 from sparklog.model import TopicPartition
 from sparklog.tokens import Resource, Scope

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from sparklog.errors import ErrorCode, SparklogError
 from sparklog.metadata.cluster import SCRAM_MECHANISMS, ScramCredential, UserKey
-from sparklog.metadata.cluster_plans import with_users
 from sparklog.metadata.image import Image
+from sparklog.metadata.plans.cluster import with_users
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call, Reply

@@ -17,7 +17,7 @@ from sparklog.interop.broker_dir import BrokerDir
 from sparklog.interop.take_over import TakenId, take_over
 from sparklog.interop.transaction_state import BrokerStatus, broker_transactions
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.transaction_plans import Producer
+from sparklog.metadata.plans.transactions import Producer
 from sparklog.metadata.transactions import EPOCH_MAX, TransactionalId
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files

@@ -19,8 +19,8 @@ from sparklog.maintenance.verified_image import image_problems
 from sparklog.maintenance.verify import verify
 from sparklog.metadata.edit import PartitionState
 from sparklog.metadata.image import PartitionLog, TopicContent, TopicImage
+from sparklog.metadata.segment_tables import segments_table
 from sparklog.metadata.segments import LiveSegments
-from sparklog.metadata.tables import segments_table
 from sparklog.storage.memory import MemoryFiles
 from tests import edits
 from tests.damage import Log

@@ -12,19 +12,19 @@ from sparklog.errors import (
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.check import check
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID, Broker, Endpoint, ScramCredential
-from sparklog.metadata.cluster_plans import (
+from sparklog.metadata.codec.edits import edit_of
+from sparklog.metadata.edit import Done, Edit, Stamp
+from sparklog.metadata.entry import understood
+from sparklog.metadata.fold import fold
+from sparklog.metadata.history.read import history
+from sparklog.metadata.image import Image
+from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.plans.cluster import (
     producer_id_block,
     with_broker,
     with_users,
     without_broker,
 )
-from sparklog.metadata.codec import edit_of
-from sparklog.metadata.edit import Done, Edit, Stamp
-from sparklog.metadata.entry import understood
-from sparklog.metadata.fold import fold
-from sparklog.metadata.history import history
-from sparklog.metadata.image import Image
-from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.repair import repair
 from tests.edits import NOW_MS
 from tests.metadata_language import new_log

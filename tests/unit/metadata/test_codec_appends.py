@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.metadata import batch, codec_segments
-from sparklog.metadata.codec import edit_json, edit_of
-from sparklog.metadata.codec_appends import appends_json
+from sparklog.metadata import batch
+from sparklog.metadata.codec import segments
+from sparklog.metadata.codec.appends import appends_json
+from sparklog.metadata.codec.edits import edit_json, edit_of
 from sparklog.metadata.edit import Edit, Lease, OpenTransaction, PartitionState, TopicEdit
 from sparklog.metadata.entry import encode_appends
 from sparklog.metadata.producers import ProducerBatch, ProducerState
@@ -136,7 +137,7 @@ class TestPlain:
         assert written is not None
         data = orjson.dumps(written)
 
-        with patch.object(codec_segments, "plain_segment_json", return_value=None):
+        with patch.object(segments, "plain_segment_json", return_value=None):
             assert data == orjson.dumps(edit_json(edit))
         assert edit_of(orjson.loads(data), edit.parameters) == edit
 

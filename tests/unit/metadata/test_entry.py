@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.errors import CorruptMetadataError, LogDirError, UnsupportedFeatureError
-from sparklog.metadata.codec import edit_of
+from sparklog.metadata.codec.edits import edit_of
 from sparklog.metadata.edit import Edit, FoldEdit, Lease, RunFile
 from sparklog.metadata.entry import EditsFile, Entry, decode, encode, encode_edits, parse_edits
 from sparklog.metadata.image import Image

@@ -24,10 +24,10 @@ from sparklog.metadata.edit import (
 )
 from sparklog.metadata.fold import commit_fold, fold, is_due
 from sparklog.metadata.image import Image
-from sparklog.metadata.image_rows import rows_of
 from sparklog.metadata.producers import ProducerState
-from sparklog.metadata.run_rows import in_order
-from sparklog.metadata.tables import PRODUCER, RECEIPT
+from sparklog.metadata.runs.image_rows import rows_of
+from sparklog.metadata.runs.rows import in_order
+from sparklog.metadata.runs.tables import PRODUCER, RECEIPT
 from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles

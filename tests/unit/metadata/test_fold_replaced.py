@@ -10,7 +10,7 @@ from sparklog.errors import CorruptMetadataError, MissingFileError
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.entry import encode
 from sparklog.metadata.fold import fold
-from sparklog.metadata.history_runs import continued
+from sparklog.metadata.history.files import continued
 from sparklog.metadata.names import entry_path
 from sparklog.storage.local import LocalFiles
 from tests.metadata_logs import World, names

@@ -12,10 +12,11 @@ from sparklog.errors import (
     UsageError,
     VersionOutOfRangeError,
 )
-from sparklog.metadata import history_runs as h
 from sparklog.metadata.edit import NEW_PARTITION, FoldEdit
 from sparklog.metadata.fold import commit_fold, fold
-from sparklog.metadata.history import (
+from sparklog.metadata.history import files as h
+from sparklog.metadata.history.files import Retention
+from sparklog.metadata.history.read import (
     PartitionCut,
     check_readable,
     cut_at,
@@ -25,12 +26,11 @@ from sparklog.metadata.history import (
     record_at,
     version_at,
 )
-from sparklog.metadata.history_runs import Retention
 from sparklog.metadata.image import Image, PartitionLog
-from sparklog.metadata.image_rows import rows_of
 from sparklog.metadata.names import entry_path
 from sparklog.metadata.past import PastCatalog
-from sparklog.metadata.run_rows import in_order
+from sparklog.metadata.runs.image_rows import rows_of
+from sparklog.metadata.runs.rows import in_order
 from sparklog.storage.local import LocalFiles
 from tests.logs import catalog
 from tests.metadata_logs import TOPIC_ID, World

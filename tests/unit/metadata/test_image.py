@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparklog.errors import OffsetOutOfRangeError, UsageError
 from sparklog.metadata.check import check
-from sparklog.metadata.codec import edit_json, edit_of
+from sparklog.metadata.codec.edits import edit_json, edit_of
 from sparklog.metadata.edit import (
     Edit,
     EpochStart,

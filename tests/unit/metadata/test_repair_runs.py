@@ -7,10 +7,10 @@ import pytest
 
 from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import CLUSTER_METADATA
-from sparklog.metadata import history_runs as h
 from sparklog.metadata.diagnosis import run_problem
 from sparklog.metadata.fold import fold
-from sparklog.metadata.history import history, oldest_version
+from sparklog.metadata.history import files as h
+from sparklog.metadata.history.read import history, oldest_version
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import entry_path
 from sparklog.metadata.repair import problems, repair

@@ -10,11 +10,11 @@ from sparklog.errors import CorruptMetadataError, MissingFileError
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID
-from sparklog.metadata.cluster_plans import producer_id_block
 from sparklog.metadata.edit import Edit
 from sparklog.metadata.fold import fold
 from sparklog.metadata.image import Image
 from sparklog.metadata.names import entry_path
+from sparklog.metadata.plans.cluster import producer_id_block
 from sparklog.metadata.restore import restore
 from sparklog.storage import open_files
 from tests.command_line import CommandLine

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from sparklog.clock import ManualClock
 from sparklog.errors import CorruptMetadataError, UnsupportedFeatureError
-from sparklog.metadata import run_file
 from sparklog.metadata.edit import FoldEdit, RunFile, Stamp
 from sparklog.metadata.fold import fold
 from sparklog.metadata.image import Image
-from sparklog.metadata.image_rows import rows_of
 from sparklog.metadata.log import MetadataLog
-from sparklog.metadata.run_file import footer, parquet_of
-from sparklog.metadata.run_rows import in_order
-from sparklog.metadata.runs import MANY, Runs
-from sparklog.metadata.tables import RUN_SCHEMA, check_columns, table_of
+from sparklog.metadata.runs import file
+from sparklog.metadata.runs.file import footer, parquet_of
+from sparklog.metadata.runs.image_rows import rows_of
+from sparklog.metadata.runs.rows import in_order
+from sparklog.metadata.runs.store import MANY, Runs
+from sparklog.metadata.runs.tables import RUN_SCHEMA, check_columns, table_of
 from sparklog.record.checksum import crc32c
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import NOW_MS, segment
@@ -70,7 +70,7 @@ class TestRoundTrip:
             stamp = Stamp(version, str(version), author.now_ms)
             image = image.apply((author.edit(image),), stamp)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(run_file, "GROUP_ROWS", group_rows)
+            patch.setattr(file, "GROUP_ROWS", group_rows)
             runs, fold = written(image)
 
         assert said_by(opened(runs, fold)) == said_by(image)
@@ -80,18 +80,18 @@ class TestRoundTrip:
             assert said_by(image.with_topics({one: found})) == said_by(image)
 
     def test_each_row_group_is_read_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(run_file, "GROUP_ROWS", 3)
+        monkeypatch.setattr(file, "GROUP_ROWS", 3)
         image = some_image()
         runs, fold = written(image)
         covered = runs.image(fold)
         read: list[int] = []
-        original = run_file.RunReader.read
+        original = file.RunReader.read
 
         def counted(reader: Any, groups: Any) -> Any:
             read.extend(groups)
             return original(reader, groups)
 
-        monkeypatch.setattr(run_file.RunReader, "read", counted)
+        monkeypatch.setattr(file.RunReader, "read", counted)
         runs.opened(fold, covered.topics)
 
         assert len(read) == len(set(read)) > 2
@@ -139,7 +139,7 @@ class TestDamage:
             opened(*stored(data + data, run))
 
     def test_a_long_footer_is_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(run_file, "FOOTER_GUESS", 100)
+        monkeypatch.setattr(file, "FOOTER_GUESS", 100)
         image = some_image()
 
         assert said_by(opened(*written(image))) == said_by(image)

@@ -6,6 +6,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from sparklog.metadata.segment_tables import segment_entries, segments_table
 from sparklog.metadata.segments import (
     CHUNKS_MAX,
     NEVER_MS,
@@ -15,7 +16,6 @@ from sparklog.metadata.segments import (
     LiveSegments,
     Slices,
 )
-from sparklog.metadata.tables import segment_entries, segments_table
 from sparklog.model import SHARED_PREFIX, SegmentEntry
 from tests.edits import segment
 

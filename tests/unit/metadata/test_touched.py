@@ -8,10 +8,10 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparklog.metadata.codec import edit_json
+from sparklog.metadata.codec.edits import edit_json
 from sparklog.metadata.edit import Edit, Stamp, TopicEdit
 from sparklog.metadata.image import Image
-from sparklog.metadata.touched import TouchedKeys, keys_of
+from sparklog.metadata.runs.touched import TouchedKeys, keys_of
 from tests.metadata_language import Author
 
 

@@ -7,7 +7,7 @@ import pytest
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import GroupIdNotFoundError
-from sparklog.metadata.transaction_plans import Producer
+from sparklog.metadata.plans.transactions import Producer
 from sparklog.model import TopicPartition
 from tests.transactions import Client, Instance, new_log_dir, ready
 

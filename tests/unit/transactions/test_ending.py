@@ -17,8 +17,8 @@ from sparklog.errors import (
 )
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.metadata.edit import EpochStart, OpenTransaction, PartitionState, TopicEdit
+from sparklog.metadata.plans.transactions import Producer, to_abort_in
 from sparklog.metadata.producers import ProducerState
-from sparklog.metadata.transaction_plans import Producer, to_abort_in
 from sparklog.metadata.transactions import TransactionPartition
 from sparklog.model import TopicPartition
 from tests.edits import segment

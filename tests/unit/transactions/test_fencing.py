@@ -12,7 +12,7 @@ from sparklog.errors import (
     ProducerFencedError,
     UsageError,
 )
-from sparklog.metadata.transaction_plans import Step, bound
+from sparklog.metadata.plans.transactions import Step, bound
 from sparklog.metadata.transactions import EPOCH_MAX, PendingOffset
 from sparklog.transactions.ending import Decision
 from tests.transactions import OLD, Client, Instance, new_log_dir, ready, with_epoch

@@ -13,7 +13,7 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.metadata.edit import OpenTransaction
-from sparklog.metadata.transaction_plans import Producer, Step
+from sparklog.metadata.plans.transactions import Producer, Step
 from sparklog.metadata.transactions import EPOCH_MAX, TransactionPartition, TransactionStatus
 from sparklog.model import READ_UNCOMMITTED
 from tests.transactions import OLD, Client, Instance, new_log_dir, ready, with_epoch

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sparklog.admin import AdminClient
 from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.errors import ErrorCode, SparklogError
-from sparklog.metadata.transaction_plans import NOBODY, Producer, edit_of_ids
+from sparklog.metadata.plans.transactions import NOBODY, Producer, edit_of_ids
 from tests.client_batches import NOW_MS
 from tests.naive.transactions import LAST_EPOCH, NaiveTransactions
 from tests.transactions import Client, Instance, new_log_dir

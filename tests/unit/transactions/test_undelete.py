@@ -16,8 +16,8 @@ from sparklog.errors import (
 )
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.metadata.edit import OpenTransaction, TopicEdit
-from sparklog.metadata.history import history
-from sparklog.metadata.transaction_plans import edit_of_ids
+from sparklog.metadata.history.read import history
+from sparklog.metadata.plans.transactions import edit_of_ids
 from sparklog.metadata.transactions import TransactionPartition
 from sparklog.model import READ_UNCOMMITTED
 from sparklog.transactions.undelete import undelete

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparklog.metadata.producers import ProducerMark
-from sparklog.metadata.tables import (
+from sparklog.metadata.runs.tables import (
     KEY_COLUMNS,
     KEY_NAMES,
     LOG_DIR_KINDS,
@@ -17,9 +17,8 @@ from sparklog.metadata.tables import (
     PRODUCER,
     RECEIPT,
     RUN_SCHEMA,
-    nulls,
 )
-from sparklog.record.arrays import array_of, empty_table, numbers_of, strings_of, values_of
+from sparklog.record.arrays import array_of, empty_table, nulls, numbers_of, strings_of, values_of
 
 _EMPTY, _LINE_END = strings_of(["", "\n"])
 _NO_MARK = ProducerMark()
@@ -72,7 +71,7 @@ def alive(rows: pa.Table, receipts_before_ms: Mapping[str, int]) -> pa.Table:
     """Return the rows without those of forgotten topics, receipts and producers.
 
     `receipts_before_ms` has the known topics by id. Readers of runs ignore the same receipts and
-    producers (`run_values.contents`).
+    producers (`values.contents`).
     """
     known = sorted(receipts_before_ms)
     before_ms = values_of([receipts_before_ms[one] for one in known], pa.int64())

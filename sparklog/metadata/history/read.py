@@ -3,7 +3,7 @@
 history, record_at    commits: of history runs, and of entries behind the newest fold
 version_at            the version of a time
 cut_at                all partitions' numbers as of a version: the newest cut before it
-                      (`history_runs`), with the edits since then applied by `Image.apply`
+                      (`files`), with the edits since then applied by `Image.apply`
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -14,7 +14,8 @@ import numpy as np
 
 from sparklog.errors import OffsetOutOfRangeError, VersionOutOfRangeError
 from sparklog.metadata.edit import FoldEdit
-from sparklog.metadata.history_runs import (
+from sparklog.metadata.follow import FollowedLog
+from sparklog.metadata.history.files import (
     HistoryRecord,
     cuts_of,
     history_runs_of,
@@ -23,7 +24,6 @@ from sparklog.metadata.history_runs import (
     unfolded_entry,
 )
 from sparklog.metadata.image import Image, PartitionLog
-from sparklog.metadata.log import MetadataLog
 from sparklog.model import TopicDescription
 from sparklog.record.arrays import numbers_of
 
@@ -62,7 +62,7 @@ class Cut:
 
 
 def history(
-    log: MetadataLog,
+    log: FollowedLog,
     from_version: int | None = None,
     to_version: int | None = None,
     *,
@@ -86,14 +86,14 @@ def oldest_version(image: Image) -> int:
     return past[0].from_version if past else image.fold.cover + 1
 
 
-def record_at(log: MetadataLog, version: int) -> HistoryRecord:
+def record_at(log: FollowedLog, version: int) -> HistoryRecord:
     """Return the commit of one version. Raises VersionOutOfRangeError."""
     image = log.image()
     _check_known(image, version, oldest_version(image))
     return next(records(log, image.fold, version, version))
 
 
-def version_at(log: MetadataLog, timestamp_ms: int) -> int:
+def version_at(log: FollowedLog, timestamp_ms: int) -> int:
     """Return the newest version whose time is not after `timestamp_ms`.
 
     Raises VersionOutOfRangeError if the history begins later.
@@ -128,7 +128,7 @@ def oldest_cut(image: Image) -> int:
     return min(cuts, default=image.fold.cover)
 
 
-def cut_at(log: MetadataLog, version: int, topics: Collection[str] | None = None) -> Cut:
+def cut_at(log: FollowedLog, version: int, topics: Collection[str] | None = None) -> Cut:
     """Return the numbers of all topics, or of those with these ids, as of a version.
 
     Topics that did not exist then are left out. Raises VersionOutOfRangeError.
@@ -174,7 +174,7 @@ def _topic_cut(description: TopicDescription, logs: Mapping[int, PartitionLog]) 
     return TopicCut(description, numbers)
 
 
-def _base(log: MetadataLog, image: Image, version: int) -> Image:
+def _base(log: FollowedLog, image: Image, version: int) -> Image:
     """Return the newest cut at or before a version as an image; without a cut, the empty image.
 
     If the history does not begin with version 0 either, it is the newest fold's image.

@@ -26,8 +26,8 @@ from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import CLUSTER_METADATA, uuid7
 from sparklog.metadata.edit import RunFile
 from sparklog.metadata.names import run_name
-from sparklog.metadata.run_rows import filled
-from sparklog.metadata.tables import LOG_DIR_KINDS, check_columns
+from sparklog.metadata.runs.rows import filled
+from sparklog.metadata.runs.tables import LOG_DIR_KINDS, check_columns
 from sparklog.record.arrays import empty_table, strings_of
 from sparklog.record.checksum import crc32c
 from sparklog.storage.files import Files
@@ -52,7 +52,7 @@ class Group(NamedTuple):
 
 
 def parquet_of(rows: pa.Table) -> bytes:
-    """Return the bytes of a run; `rows` are sorted as `run_rows.in_order` sorts."""
+    """Return the bytes of a run; `rows` are sorted as `rows.in_order` sorts."""
     rows = filled(rows)
     is_log_dirs = pc.is_in(rows.column("kind"), strings_of(sorted(LOG_DIR_KINDS)))
     cut = pc.sum(is_log_dirs).as_py() or 0

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from sparklog.metadata.codec_types import (
+from sparklog.metadata.codec.types import (
     INT64,
     Json,
     all_are,
@@ -18,7 +18,7 @@ from sparklog.metadata.codec_types import (
     mapping,
     refused,
 )
-from sparklog.metadata.tables import (
+from sparklog.metadata.segment_tables import (
     PATH_COLUMNS,
     SEGMENT_SCHEMA,
     maker_of_segments,

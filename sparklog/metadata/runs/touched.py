@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from sparklog.metadata.cluster import UserKey
-from sparklog.metadata.codec_types import Json
+from sparklog.metadata.codec.types import Json
 from sparklog.metadata.edit import ReceiptKey
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.model import SHARED_PREFIX

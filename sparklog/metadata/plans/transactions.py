@@ -22,10 +22,10 @@ from sparklog.errors import (
     ProducerFencedError,
 )
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID
-from sparklog.metadata.cluster_plans import fresh_producer_id
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image
-from sparklog.metadata.topic_plans import live_of_id
+from sparklog.metadata.plans.cluster import fresh_producer_id
+from sparklog.metadata.plans.topics import live_of_id
 from sparklog.metadata.transactions import (
     NO_ID,
     PendingOffset,

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from operator import itemgetter
 from typing import Any, Final
 
-from sparklog.metadata.codec_types import (
+from sparklog.metadata.codec.types import (
     Json,
     Member,
     all_are,

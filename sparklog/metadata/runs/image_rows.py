@@ -3,7 +3,7 @@
     rows_since(image, touched)   a row for each key that entries touched, as the image has it
     rows_of(image)               a row for each key of an image
 
-`run_values` converts back.
+`values` converts back.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sparklog.metadata.cluster import UserKey
 from sparklog.metadata.image import Image, TopicImage
-from sparklog.metadata.tables import (
+from sparklog.metadata.runs.tables import (
     BROKER,
     HORIZON,
     LEASE,
@@ -27,10 +27,10 @@ from sparklog.metadata.tables import (
     TRANSACTIONAL_ID,
     USER,
     padded,
-    segments_table,
     table_of,
 )
-from sparklog.metadata.touched import LogDirKeys, TopicKeys, TouchedKeys, keys_of
+from sparklog.metadata.runs.touched import LogDirKeys, TopicKeys, TouchedKeys, keys_of
+from sparklog.metadata.segment_tables import segments_table
 from sparklog.model import SegmentEntry, SegmentKey
 from sparklog.record.arrays import values_of
 

@@ -33,9 +33,8 @@ from sparklog.metadata.image import (
     TopicImage,
 )
 from sparklog.metadata.producers import ProducerBatch, Producers, ProducerState
-from sparklog.metadata.run_rows import marked
-from sparklog.metadata.segments import LiveSegments
-from sparklog.metadata.tables import (
+from sparklog.metadata.runs.rows import marked
+from sparklog.metadata.runs.tables import (
     BROKER,
     HORIZON,
     LEASE,
@@ -45,14 +44,14 @@ from sparklog.metadata.tables import (
     RECEIPT,
     RUN_SCHEMA,
     SEGMENT,
-    SEGMENT_SCHEMA,
     SHARED,
     TOPIC,
     TRANSACTIONAL_ID,
     USER,
     padded,
-    segment_entries,
 )
+from sparklog.metadata.segment_tables import SEGMENT_SCHEMA, segment_entries
+from sparklog.metadata.segments import LiveSegments
 from sparklog.metadata.transactions import (
     PendingOffset,
     TransactionalId,

@@ -1,9 +1,9 @@
 """Edits as JSON and back: the `edits` of an entry.
 
 An object has the fields of its class; a field with its default value is left out. Small tuples are
-lists. The path of an index file beside its log is "" (`tables`). A member that this release does
-not know is refused, because it may change the meaning of the others. A value of a wrong type is
-refused too, so every decoded edit can be applied.
+lists. The path of an index file beside its log is "" (`segment_tables`). A member that this release
+does not know is refused, because it may change the meaning of the others. A value of a wrong type
+is refused too, so every decoded edit can be applied.
 """
 
 from base64 import b64decode, b64encode
@@ -12,9 +12,9 @@ from itertools import chain
 from typing import Any, Final
 
 from sparklog.metadata.cluster import Broker, Endpoint, ScramCredential, UserKey
-from sparklog.metadata.codec_segments import segment_json, segment_of
-from sparklog.metadata.codec_transactions import TRANSACTIONAL_IDS
-from sparklog.metadata.codec_types import (
+from sparklog.metadata.codec.segments import segment_json, segment_of
+from sparklog.metadata.codec.transactions import TRANSACTIONAL_IDS
+from sparklog.metadata.codec.types import (
     INTEGER,
     TEXT,
     TEXTS,

@@ -1,7 +1,7 @@
 """Runs: the folded image as sorted Parquet files, and images read from them.
 
-A run holds the keys that entries `from` to `to` touched, as `to` left them (`run_file`, `tables`).
-If several runs have a key, its newest row counts (`run_rows`).
+A run holds the keys that entries `from` to `to` touched, as `to` left them (`file`, `tables`).
+If several runs have a key, its newest row counts (`rows`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,10 +16,10 @@ from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.edit import FoldEdit, RunFile
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.names import RUNS
-from sparklog.metadata.run_file import RunReader, parquet_of, put_run
-from sparklog.metadata.run_rows import merged
-from sparklog.metadata.run_values import contents, image_of
-from sparklog.metadata.tables import HORIZON, PARTITION, RUN_SCHEMA, TOPIC, padded
+from sparklog.metadata.runs.file import RunReader, parquet_of, put_run
+from sparklog.metadata.runs.rows import merged
+from sparklog.metadata.runs.tables import HORIZON, PARTITION, RUN_SCHEMA, TOPIC, padded
+from sparklog.metadata.runs.values import contents, image_of
 from sparklog.record.arrays import strings_of
 from sparklog.storage.files import Files
 

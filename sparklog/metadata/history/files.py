@@ -1,4 +1,4 @@
-"""The files of the history: runs of past entries, and cuts. `history` reads them.
+"""The files of the history: runs of past entries, and cuts. `read` reads them.
 
     history run    the entries of its versions, a row each, without credentials of users
     cut            a run without segments and receipts: horizon, topics and partitions as of its
@@ -25,14 +25,14 @@ import pyarrow.parquet as pq
 
 from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import CLUSTER_METADATA
-from sparklog.metadata.codec import edit_of
-from sparklog.metadata.codec_types import Json
+from sparklog.metadata.codec.edits import edit_of
+from sparklog.metadata.codec.types import Json
 from sparklog.metadata.edit import NO_STAMP, Edit, FoldEdit, RunFile, Stamp
 from sparklog.metadata.entry import Entry, ReadEntry, encode_edits, understood
+from sparklog.metadata.follow import FollowedLog
 from sparklog.metadata.image import Image
-from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import CUTS, HISTORY, entry_path
-from sparklog.metadata.run_file import footer, put_run, readable
+from sparklog.metadata.runs.file import footer, put_run, readable
 from sparklog.record.arrays import values_of
 from sparklog.record.checksum import crc32c
 from sparklog.storage.files import Files
@@ -89,7 +89,7 @@ class HistoryRecord:
 
 
 def records(
-    log: MetadataLog, fold: FoldEdit, first: int, last: int, *, newest_first: bool = False
+    log: FollowedLog, fold: FoldEdit, first: int, last: int, *, newest_first: bool = False
 ) -> Iterator[HistoryRecord]:
     """Yield the commits from `first` to `last`: a fold's history, and the entries behind it."""
     behind = range(max(first, fold.cover + 1), last + 1)
@@ -135,7 +135,7 @@ def _of_row(row: Mapping[str, Any]) -> HistoryRecord:
     )
 
 
-def required_entry(log: MetadataLog, version: int) -> Entry:
+def required_entry(log: FollowedLog, version: int) -> Entry:
     """Return an entry. Raises CorruptMetadataError if it is missing."""
     entry = log.read_entry(version)
     if entry is None:
@@ -143,7 +143,7 @@ def required_entry(log: MetadataLog, version: int) -> Entry:
     return entry
 
 
-def unfolded_entry(log: MetadataLog, fold: FoldEdit, version: int) -> Entry:
+def unfolded_entry(log: FollowedLog, fold: FoldEdit, version: int) -> Entry:
     """Return an entry that a fold does not cover, as the history will keep it.
 
     An entry of another writer gets the id and the time of the entry before it, as in the image, so
@@ -157,7 +157,7 @@ def unfolded_entry(log: MetadataLog, fold: FoldEdit, version: int) -> Entry:
 
 
 def unfolded_records(
-    log: MetadataLog, image: Image
+    log: FollowedLog, image: Image
 ) -> Iterator[tuple[HistoryRecord, Sequence[Json]]]:
     """Yield each entry behind the image's fold, up to the image, with its edits as JSON.
 
@@ -195,7 +195,7 @@ def _replaced(version: int, found: str, followed: str) -> CorruptMetadataError:
     )
 
 
-def _own_before(log: MetadataLog, fold: FoldEdit, version: int) -> Stamp:
+def _own_before(log: FollowedLog, fold: FoldEdit, version: int) -> Stamp:
     """Return the stamp of the newest entry below `version` that sparklog wrote."""
     for number in range(version - 1, fold.cover, -1):
         before = required_entry(log, number)
@@ -259,7 +259,7 @@ def cuts_of(fold: FoldEdit) -> list[RunFile]:
 
 
 def continued(
-    log: MetadataLog,
+    log: FollowedLog,
     before: FoldEdit,
     entries: Sequence[HistoryRecord],
     runs: Sequence[RunFile],
@@ -285,7 +285,7 @@ def continued(
 
 
 def _with_entries(
-    log: MetadataLog, past: Sequence[RunFile], entries: Sequence[HistoryRecord]
+    log: FollowedLog, past: Sequence[RunFile], entries: Sequence[HistoryRecord]
 ) -> list[RunFile]:
     """Return the history runs with one more, which takes in the small ones before it.
 
@@ -305,7 +305,7 @@ def _with_entries(
     return kept
 
 
-def _kept(log: MetadataLog, past: Sequence[RunFile], retention: Retention) -> list[RunFile]:
+def _kept(log: FollowedLog, past: Sequence[RunFile], retention: Retention) -> list[RunFile]:
     """Return the history runs that stay; the newest one always does."""
     now_ms, kept = log.clock.now_ms(), list(past)
     while len(kept) > 1:
@@ -357,7 +357,7 @@ def write(files: Files, rows: pa.Table, span: tuple[int, int], now_ms: int) -> R
     return put_run(files, HISTORY, data, span, rows.num_rows, now_ms)
 
 
-def _write_cut(log: MetadataLog, runs: Sequence[RunFile], cover: int) -> RunFile:
+def _write_cut(log: FollowedLog, runs: Sequence[RunFile], cover: int) -> RunFile:
     rows = log.runs.outline(runs)
     return log.runs.write(rows, (cover, cover), log.clock.now_ms(), CUTS)
 

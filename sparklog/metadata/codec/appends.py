@@ -14,10 +14,10 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, Final
 
-from sparklog.metadata.codec import producer_json
-from sparklog.metadata.codec_segments import plain_segment_json
-from sparklog.metadata.codec_transactions import plain_ids_json
-from sparklog.metadata.codec_types import Json, all_are, are_integers, lists
+from sparklog.metadata.codec.edits import producer_json
+from sparklog.metadata.codec.segments import plain_segment_json
+from sparklog.metadata.codec.transactions import plain_ids_json
+from sparklog.metadata.codec.types import Json, all_are, are_integers, lists
 from sparklog.metadata.edit import Edit, OpenTransaction, TopicEdit
 from sparklog.metadata.producers import ProducerBatch, ProducerState
 
@@ -28,9 +28,9 @@ Encoder = Callable[[Any], Any]
 
 
 def appends_json(edit: Edit) -> Json | None:
-    """Return the object of `codec.edit_json`, for an edit of appends and transactions; else None.
+    """Return the object of `edits.edit_json`, for an edit of appends and transactions; else None.
 
-    `codec.edit_of` returns an edit that is equal to this one, except for the times of producers'
+    `edits.edit_of` returns an edit that is equal to this one, except for the times of producers'
     states and of transactional ids, which an image sets. None also for a value that cannot be read
     back.
     """
@@ -42,7 +42,7 @@ def _encoder(
 ) -> Callable[[Any], Json | None]:
     """Return the encoder of a dataclass: of its fields all but those of `encoders` are defaults.
 
-    `encoders` are in the order of `codec`; `untold` are fields that its JSON does not have.
+    `encoders` are in the order of `edits`; `untold` are fields that its JSON does not have.
     """
     defaults = {one.name: one.default for one in fields(kind) if one.name not in untold}
     members = [(name, defaults.pop(name), encode) for name, encode in encoders.items()]

@@ -97,5 +97,5 @@ def _at(offset: int, epoch: int) -> _Answer:
 
 def _epoch_at(log: PartitionLog, offset: int) -> int:
     """Return the leader epoch that an offset belongs to; NO_EPOCH if it is unknown."""
-    epochs = [one.epoch for one in log.leaders_epochs if one.start_offset <= offset]
+    epochs = [one.epoch for one in log.epochs_with_current if one.start_offset <= offset]
     return epochs[-1] if epochs else NO_EPOCH

@@ -17,6 +17,6 @@ is read, so planning a read opens no file. `slices` is not imported here, becaus
 kernels: a command that only asks for offsets does not need them.
 """
 
-from sparklog.log_reader.topic import EARLIEST, LATEST, MAX_TIMESTAMP, TopicReader
+from sparklog.log_reader.topic import TopicReader
 
-__all__ = ["EARLIEST", "LATEST", "MAX_TIMESTAMP", "TopicReader"]
+__all__ = ["TopicReader"]

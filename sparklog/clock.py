@@ -23,6 +23,11 @@ class Clock(Protocol):
         ...
 
 
+def age_s(since_ms: int | None, now_ms: int) -> int | None:
+    """Return the whole seconds since a time; 0 for a later time, None for None."""
+    return None if since_ms is None else max(now_ms - since_ms, 0) // 1000
+
+
 class SystemClock:
     """The machine's own clocks."""
 

@@ -16,6 +16,17 @@ _DIGITS = re.compile("[0-9]{1,10}")
 NO_TIMESTAMP = -1
 """RecordBatch.NO_TIMESTAMP: the record or batch carries no time."""
 
+LATEST = -1
+"""The log end, as a time of ListOffsets, and as an offset of DeleteRecords and Spark's reader."""
+EARLIEST = -2
+"""The log start, as a time of ListOffsets, and as an offset of Spark's reader."""
+MAX_TIMESTAMP = -3
+"""The first record with the largest timestamp, as a time of ListOffsets."""
+EARLIEST_LOCAL = -4
+"""The log start, as a time of ListOffsets: nothing is tiered (KIP-405)."""
+LATEST_TIERED = -5
+"""The last tiered offset, as a time of ListOffsets (KIP-1005): there is none."""
+
 MAX_RELATIVE_OFFSET = 2**31 - 1
 """Offsets inside a batch, an index or a segment are int32 relative to a base."""
 

@@ -19,13 +19,22 @@ from sparklog.errors import CorruptRecordError
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name, uuid7
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
-from sparklog.log_reader import EARLIEST, LATEST, MAX_TIMESTAMP, TopicReader
+from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog, topic_directory
 from sparklog.metadata.edit import Edit, PartitionState, TopicEdit
 from sparklog.metadata.image import PartitionLog, TopicImage
 from sparklog.metadata.log import MetadataLog
-from sparklog.model import Codec, SegmentEntry, TimestampOffset, TimestampType, TopicDescription
+from sparklog.model import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    Codec,
+    SegmentEntry,
+    TimestampOffset,
+    TimestampType,
+    TopicDescription,
+)
 from sparklog.record import layout
 from sparklog.record.encode import BatchSettings, RecordColumns, encode
 from sparklog.record.scan import scan_batches

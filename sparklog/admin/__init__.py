@@ -14,7 +14,7 @@ erase          the records of some keys, removed from the log (erase_segment) an
 """
 
 from sparklog.admin.changes import AlterConfigOp, NewTopic, OpType
-from sparklog.admin.client import LATEST_TIMESTAMP, AdminClient
+from sparklog.admin.client import AdminClient
 from sparklog.admin.each import EachTopic, Outcome
 from sparklog.admin.groups import (
     ConsumerGroupDescription,
@@ -25,6 +25,7 @@ from sparklog.admin.transactions import TransactionDescription
 from sparklog.coordinator.lag import PartitionLag
 from sparklog.coordinator.lag_state import LagState
 from sparklog.coordinator.requests import CommittedOffset
+from sparklog.model import LATEST as LATEST_TIMESTAMP
 
 __all__ = [
     "LATEST_TIMESTAMP",

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
 
 from sparklog.admin.places import whole
 from sparklog.config import ConfigKey, ConfigType, TopicConfig, config_key
@@ -28,10 +27,7 @@ from sparklog.log.names import (
 )
 from sparklog.metadata.edit import Done, PartitionState, TopicEdit
 from sparklog.metadata.image import PartitionLog, TopicImage
-from sparklog.model import TopicDescription
-
-LATEST_TIMESTAMP: Final = -1
-"""The log end offset, as a time of ListOffsets and as an offset of DeleteRecords."""
+from sparklog.model import LATEST, TopicDescription
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +163,7 @@ def start_offset(log: PartitionLog, wanted: int) -> int:
     -1 means the log end offset. An offset below the present log start changes nothing. Raises
     OffsetOutOfRangeError.
     """
-    offset = log.log_end_offset if wanted == LATEST_TIMESTAMP else wanted
+    offset = log.log_end_offset if wanted == LATEST else wanted
     if not 0 <= offset <= log.log_end_offset:
         raise OffsetOutOfRangeError(
             f"{log.name}: cannot delete records before {wanted}; allowed are 0 to "

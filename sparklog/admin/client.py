@@ -13,7 +13,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from sparklog.admin.changes import (
-    LATEST_TIMESTAMP,
     AlterConfigOp,
     NewTopic,
     altered,
@@ -52,8 +51,6 @@ from sparklog.storage.log_dir import META_PROPERTIES, create_log_dir, strange_fi
 
 if TYPE_CHECKING:
     from sparklog.admin.erase import EraseReport
-
-__all__ = ["LATEST_TIMESTAMP", "AdminClient"]
 
 
 class AdminClient:

@@ -26,10 +26,10 @@ from sparklog.errors import (
 )
 from sparklog.log import key_index
 from sparklog.log.key_index import KeyHashes
-from sparklog.log.names import KEY_INDEX_SUFFIX, LOG_SUFFIX
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import Window, checked_windows
+from sparklog.log_reader.key_hashes import key_hashes
 from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import SegmentFile
@@ -94,18 +94,13 @@ def has_key(column: Any, keys: Keys) -> NDArray[np.bool_]:
 
 def _may_hold(work: Search) -> bool:
     """Whether the key index has the hash of a key; True also if it cannot be read."""
-    path = f"{topic_directory(work.topic)}/{work.entry.key_index_path}"
+    directory = topic_directory(work.topic)
     hashes = np.empty(len(work.keys), np.int64)
     _, ends, data = pa.array(work.keys, pa.binary()).buffers()
     hash_rows(np.frombuffer(ends, np.int32), np.frombuffer(data, np.uint8), hashes)
     try:
         for part in np.unique(key_index.part_of(hashes)).tolist():
-            known = key_index.read_range(
-                lambda position, length: work.files.view(path, length, position),
-                work.entry.key_index_bytes or 0,
-                part,
-                key_index.PARTS_BITS,
-            )
+            known = key_hashes(work.files, directory, work.entry, part, key_index.PARTS_BITS)
             if np.isin(hashes, known.hashes).any():
                 return True
     except (CorruptIndexError, MissingFileError):
@@ -174,7 +169,7 @@ def without(work: Removal) -> SegmentEntry:
         delete_horizon_ms=entry.delete_horizon_ms,
     )
     if entry.key_index_path is not None:
-        row = _with_key_index(work, row, target)
+        row = target.with_key_index(row, _kept_keys(work))
     work.files.sync(target.paths)
     return row
 
@@ -204,20 +199,11 @@ def _of_window(window: Window, dropped: Int64s) -> Iterator[Retained]:
         yield retain(data, batches, rules, shift=window.entry.shift)
 
 
-def _with_key_index(work: Removal, row: SegmentEntry, target: SegmentFile) -> SegmentEntry:
-    """Write the key index without the keys that are gone; return the row that names it."""
-    directory = topic_directory(work.topic)
-    old = f"{directory}/{work.entry.key_index_path}"
-    known = key_index.read_range(
-        lambda position, length: work.files.view(old, length, position),
-        work.entry.key_index_bytes or 0,
-    )
+def _kept_keys(work: Removal) -> KeyHashes:
+    """Return the keys of the segment's key index, without those of the removed records."""
+    known = key_hashes(work.files, topic_directory(work.topic), work.entry)
     stays = ~np.isin(known.deltas, work.deltas)
-    data = key_index.encode(KeyHashes(known.hashes[stays], known.deltas[stays]))
-    path = row.log_path.removesuffix(LOG_SUFFIX) + KEY_INDEX_SUFFIX
-    work.files.write_new(f"{directory}/{path}", data, durable=True)
-    target.paths.append(f"{directory}/{path}")
-    return row._replace(key_index_path=path, key_index_bytes=len(data))
+    return KeyHashes(known.hashes[stays], known.deltas[stays])
 
 
 def stretches_between(spans: Sequence[tuple[int, int]], size: int) -> tuple[tuple[int, int], ...]:

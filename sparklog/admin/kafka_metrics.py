@@ -161,7 +161,7 @@ def _of_groups(groups: Found) -> Iterator[Metric]:
                 labels = [group_id, topic, str(one.partition.partition)]
                 _add(current, labels, one.current_offset)
                 _add(lag, labels, one.lag)
-                _add(seconds, labels, None if one.lag_ms is None else one.lag_ms / 1000)
+                _add(seconds, labels, one.lag_seconds)
                 _add(state, labels, _number(one.state))
             current_sum.add_metric(
                 [group_id, topic], total_of(p.current_offset for p in partitions)

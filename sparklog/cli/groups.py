@@ -218,7 +218,7 @@ def _show_offsets(
             lag.member_id,
             lag.host,
             lag.client_id,
-            _seconds(lag),
+            lag.lag_seconds,
             lag.state,
         )
         for lag in lags
@@ -226,14 +226,10 @@ def _show_offsets(
     print_columns(columns, rows)
 
 
-def _seconds(lag: "PartitionLag") -> float | None:
-    return None if lag.lag_ms is None else lag.lag_ms / 1000
-
-
 def _offsets_row(group_id: str, lag: "PartitionLag") -> dict[str, Any]:
     row = lag._asdict()
     del row["partition"], row["lag_ms"], row["state"]
-    told = {"lag_seconds": _seconds(lag), "lag_state": lag.state}
+    told = {"lag_seconds": lag.lag_seconds, "lag_state": lag.state}
     return {"group": group_id, **lag.partition._asdict(), **row, **told}
 
 

@@ -24,7 +24,7 @@ from sparklog.cli.completion import topic_names
 from sparklog.cli.output import print_json
 from sparklog.cli.positions import parse_list_time
 from sparklog.errors import InvalidOptionError, UsageError
-from sparklog.model import TimestampOffset, TopicPartition, offsets_json
+from sparklog.model import EARLIEST, LATEST, TimestampOffset, TopicPartition, offsets_json
 
 _PATTERN: Final = re.compile(r"(?P<topic>[^:,]*)(:((?P<one>\d+)|(?P<low>\d*)-(?P<high>\d*))?)?")
 """A topic, or nothing for any; then one partition, or a range without its end."""
@@ -88,7 +88,7 @@ def get_offsets(arguments: GetOffsetsArguments) -> None:
     With --spark a partition without a record from that time on is given its log end offset: Spark
     would begin at the earliest offset of a partition that is not named.
     """
-    from sparklog.log_reader import EARLIEST, LATEST, TopicReader
+    from sparklog.log_reader import TopicReader
     from sparklog.record.kernels import run_plain
 
     is_wanted = _filter(arguments)

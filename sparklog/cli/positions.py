@@ -17,10 +17,15 @@ from typing import Final, Literal
 
 from sparklog.config.times import time_ms
 from sparklog.errors import InvalidOptionError
+from sparklog.model import EARLIEST, LATEST, MAX_TIMESTAMP
 
 _START_WORDS: Final = frozenset({"start", "beginning", "earliest"})
 _END_WORDS: Final = frozenset({"end", "latest"})
-_TIME_WORDS: Final = {"latest": -1, "earliest": -2, "max-timestamp": -3}
+_TIME_WORDS: Final = {
+    "latest": LATEST,
+    "earliest": EARLIEST,
+    "max-timestamp": MAX_TIMESTAMP,
+}
 _OFFSET: Final = re.compile(r"[+-]?\d{1,18}", re.ASCII)
 
 GRAMMAR: Final = "start, end, N, +N, -N, @TIME, s@TIME, e@TIME, and ranges A:B or @TIME:TIME"
@@ -121,7 +126,7 @@ def parse_list_time(text: str, now_ms: int) -> int:
     """
     if text in _TIME_WORDS:
         return _TIME_WORDS[text]
-    if text in {"-1", "-2", "-3"}:
+    if text in map(str, _TIME_WORDS.values()):
         return int(text)
     found = time_ms(text, now_ms)
     if found is None:

@@ -20,7 +20,7 @@ from sparklog.cli.groups import (
 from sparklog.cli.output import print_columns, print_json
 from sparklog.cli.positions import parse_time
 from sparklog.errors import InvalidOptionError, SparklogWarning, UsageError
-from sparklog.model import TopicPartition
+from sparklog.model import EARLIEST, LATEST, TopicPartition
 
 if TYPE_CHECKING:
     from sparklog.admin import AdminClient
@@ -31,9 +31,6 @@ _DURATION: Final = re.compile(
 )
 _NUMBER: Final = re.compile(r"\d{1,18}")
 _UNIT_MS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
-LATEST: Final = -1
-EARLIEST: Final = -2
-"""The log end and the log start as times of ListOffsets. `log_reader` has them, but loads Arrow."""
 
 Offsets = dict[TopicPartition, int]
 

@@ -9,6 +9,7 @@ import typer
 from sparklog.cli.arguments import CommonArguments, add_command, one_topic
 from sparklog.cli.completion import topic_names
 from sparklog.cli.output import print_json, print_table
+from sparklog.clock import age_s
 from sparklog.errors import InvalidOptionError
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def _opened(topic: "TopicDescription", image: "Image", now_ms: int) -> list[dict
             "first_offset": one.first_offset,
             "producer_id": one.producer_id,
             "transactional_id": one.transactional_id,
-            "open_for_s": None if one.since_ms is None else max(now_ms - one.since_ms, 0) // 1000,
+            "open_for_s": age_s(one.since_ms, now_ms),
         }
         for _, log in logs
         for one in opened_in(topic.topic_id, log, image.transactional_ids)

@@ -8,13 +8,13 @@ import typer
 from sparklog.cli.arguments import CommonArguments, add_command, chosen
 from sparklog.cli.completion import topic_names
 from sparklog.cli.output import print_columns, print_json
+from sparklog.clock import SystemClock, age_s
 from sparklog.errors import InvalidOptionError
 from sparklog.model import TopicPartition
 
 if TYPE_CHECKING:
     from sparklog.admin import TransactionDescription
 
-MS_PER_S = 1000
 STATES = ("Empty", "Ongoing", "CompleteCommit", "CompleteAbort")
 
 
@@ -36,7 +36,7 @@ def list_transactions(arguments: ListArguments) -> None:
         for one in found:
             print_json(_json(one))
         return
-    now_ms = _now_ms()
+    now_ms = SystemClock().now_ms()
     print_columns(
         ["TRANSACTIONAL-ID", "PRODUCER-ID", "EPOCH", "STATE", "OPEN-FOR-S"],
         [
@@ -45,7 +45,7 @@ def list_transactions(arguments: ListArguments) -> None:
                 one.producer_id,
                 one.producer_epoch,
                 one.state,
-                None if one.started_ms is None else max(now_ms - one.started_ms, 0) // MS_PER_S,
+                age_s(one.started_ms, now_ms),
             )
             for one in found
         ],
@@ -112,12 +112,6 @@ def _json(one: "TransactionDescription") -> dict[str, Any]:
     fields["partitions"] = [f"{place.topic}-{place.partition}" for place in one.partitions]
     fields["groups"] = list(one.groups)
     return fields
-
-
-def _now_ms() -> int:
-    from sparklog.clock import SystemClock
-
-    return SystemClock().now_ms()
 
 
 def add_to(app: typer.Typer) -> None:

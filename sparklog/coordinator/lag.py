@@ -38,6 +38,11 @@ class PartitionLag(NamedTuple):
     host: str | None = None
     state: LagState | None = None
 
+    @property
+    def lag_seconds(self) -> float | None:
+        """The lag in seconds; None if `lag_ms` is None."""
+        return None if self.lag_ms is None else self.lag_ms / 1000
+
 
 def lag_of(committed: int | None, log_end_offset: int | None) -> int | None:
     """Return the lag in records, 0 or more; None if one of the two is unknown."""

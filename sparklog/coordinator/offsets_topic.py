@@ -12,14 +12,13 @@ from sparklog.clock import Clock
 from sparklog.coordinator.batches import records_of
 from sparklog.coordinator.records import OFFSETS_TOPIC, Record
 from sparklog.garbage import seldom_collected
-from sparklog.group_commit.append_topics import live_topic
 from sparklog.log.names import random_uuid
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.raw import PIECE_BYTES, raw_batches
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import Done, Edit, PartitionState, TopicEdit
 from sparklog.metadata.image import Image
-from sparklog.metadata.plans.topics import with_new
+from sparklog.metadata.plans.topics import live_topic, with_new
 from sparklog.model import READ_COMMITTED, TopicDescription
 
 CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}

@@ -38,8 +38,6 @@ from sparklog.model import NO_TIMESTAMP, SegmentEntry, TimestampType
 if TYPE_CHECKING:
     from sparklog.log_writer import TopicWriter
 
-__all__ = ["Target", "TopicAppends", "live_topic"]
-
 
 class Target(NamedTuple):
     """A topic as the image before the write has it; configs, time and options of the write."""

@@ -7,6 +7,7 @@
     isolation  which batches a reader of committed records leaves out
     find       the record that an offset or a time leads to
     opened     a segment's files; an index that is missing or wrong is not used
+    key_hashes the keys of a segment that has a key index
     kept       segments kept open, for a process that makes many lookups
     followed_topics   readers of the newest version, for a process that answers many requests
     poll       fetches that wait for new records, many at once
@@ -17,6 +18,6 @@ is read, so planning a read opens no file. `slices` is not imported here, becaus
 kernels: a command that only asks for offsets does not need them.
 """
 
-from sparklog.log_reader.topic import EARLIEST, LATEST, MAX_TIMESTAMP, TopicReader
+from sparklog.log_reader.topic import TopicReader
 
-__all__ = ["EARLIEST", "LATEST", "MAX_TIMESTAMP", "TopicReader"]
+__all__ = ["TopicReader"]

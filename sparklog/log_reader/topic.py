@@ -1,12 +1,15 @@
 """A topic at one version: where the log of each partition begins and ends, and its slices."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sparklog.errors import UsageError
 from sparklog.metadata.catalog import Catalog, check_partition, topic_directory
 from sparklog.metadata.image import PartitionLog, Slice, TopicImage
 from sparklog.model import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
     NO_TIMESTAMP,
     READ_UNCOMMITTED,
     UNKNOWN_OFFSET,
@@ -19,10 +22,6 @@ from sparklog.storage.files import Files
 if TYPE_CHECKING:
     from sparklog.log.windows import SegmentLog
     from sparklog.log_reader.kept import KeptSegments
-
-LATEST: Final = -1
-EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
 
 
 class TopicReader:

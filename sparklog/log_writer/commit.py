@@ -12,23 +12,14 @@ from sparklog.model import SegmentEntry
 PRODUCE = "PRODUCE"
 
 
-def commit_write(
-    catalog: Catalog,
-    plan: WritePlan,
-    pending: Sequence[SegmentEntry],
-    *,
-    app_id: str | None = None,
-    version: int | None = None,
-) -> Landed:
+def commit_write(catalog: Catalog, plan: WritePlan, pending: Sequence[SegmentEntry]) -> Landed:
     """Make one topic's new segments visible in one commit, at the log end of each partition.
 
     Segments get their offsets in the order given, unless the plan keeps their records' own offsets.
-    With `app_id` and `version` the write lands once (`Write`). Raises as `Catalog.commit`,
-    TopicClosedError if the topic was deleted, UnexpectedAppendOffsetError for own offsets that do
-    not continue the log.
+    Raises as `Catalog.commit`, TopicClosedError if the topic was deleted,
+    UnexpectedAppendOffsetError for own offsets that do not continue the log.
     """
-    write = write_of(plan, pending, app_id=app_id, version=version)
-    return catalog.commit_all([write], operation=PRODUCE)[0]
+    return catalog.commit_all([write_of(plan, pending)], operation=PRODUCE)[0]
 
 
 def write_of(
@@ -39,7 +30,10 @@ def write_of(
     version: int | None = None,
     is_micro_batch: bool = False,
 ) -> Write:
-    """Return the write that `commit_write` commits, to be committed with writes of other topics."""
+    """Return the write that `commit_write` commits, to be committed with writes of other topics.
+
+    With `app_id` and `version` the write lands once (`Write`).
+    """
     leader_epochs = plan.epochs_of(pending)
     keeps_offsets = plan.options.keeps_offsets
 

@@ -2,8 +2,11 @@
 
 import os
 
+from sparklog.log import key_index
+from sparklog.log.key_index import KeyHashes
 from sparklog.log.names import (
     INDEX_SUFFIX,
+    KEY_INDEX_SUFFIX,
     LOG_SUFFIX,
     TIME_INDEX_SUFFIX,
     partition_dir,
@@ -34,7 +37,7 @@ class SegmentFile:
     ) -> None:
         self.builder = builder
         self.paths: list[str] = []
-        """The files that `close` has completed, relative to the log dir: sync them, then commit."""
+        """The files that are complete, relative to the log dir: sync them, then commit."""
         self._files = files
         self._directory = topic_directory(topic)
         self._inside = partition_dir(topic.name, builder.partition)
@@ -85,6 +88,12 @@ class SegmentFile:
             indexes=indexes if is_indexed else None,
         )
         return entry if next_offset is None else entry._replace(next_offset=next_offset)
+
+    def with_key_index(self, row: SegmentEntry, keys: KeyHashes) -> SegmentEntry:
+        """Write the segment's key index; return its row from `close` with the new file."""
+        data = key_index.encode(keys)
+        path = self._written(KEY_INDEX_SUFFIX, data)
+        return row._replace(key_index_path=path, key_index_bytes=len(data))
 
     def _written(self, suffix: str, data: bytes) -> str | None:
         if not data:

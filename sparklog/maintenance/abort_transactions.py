@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from sparklog.clock import age_s
 from sparklog.errors import SparklogError
 from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.metadata.log import MetadataLog
@@ -38,14 +39,13 @@ def abort_transactions(
         return
     now_ms = context.clock.now_ms()
     rows = [
-        *({"abort": one.transactional_id, **_age(one.started_ms, now_ms)} for one in overdue),
-        *({"forget": one.transactional_id, **_age(one.used_ms, now_ms)} for one in unused),
+        *(
+            {"abort": one.transactional_id, "age_s": age_s(one.started_ms, now_ms)}
+            for one in overdue
+        ),
+        *({"forget": one.transactional_id, "age_s": age_s(one.used_ms, now_ms)} for one in unused),
     ]
     yield Step(topic=SUBJECT, rows=rows, execute=lambda: _execute(context, overdue, unused))
-
-
-def _age(since_ms: int, now_ms: int) -> dict[str, int]:
-    return {"age_s": max(now_ms - since_ms, 0) // 1000}
 
 
 def _overdue(context: JobContext, topics: Sequence[str]) -> list[TransactionalId]:

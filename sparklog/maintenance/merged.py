@@ -12,14 +12,13 @@ from typing import Final
 import numpy as np
 
 from sparklog.clock import Clock
-from sparklog.errors import CorruptIndexError, CorruptRecordError
-from sparklog.log import key_index
+from sparklog.errors import CorruptRecordError
 from sparklog.log.key_index import KeyHashes
 from sparklog.log.merge import Group
-from sparklog.log.names import KEY_INDEX_SUFFIX, LOG_SUFFIX
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import Window, checked_windows
+from sparklog.log_reader.key_hashes import key_hashes
 from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.log_writer.segment_file import SegmentFile
 from sparklog.maintenance.joined_slices import joined, runs
@@ -66,13 +65,9 @@ def merged(work: MergeWork) -> SegmentEntry:
         raise
     row = target.close(work.clock.now_ms(), next_offset=last.next_offset)
     row = _completed(row, work.group)
-    directory = topic_directory(work.topic)
     if first.key_index_path is not None:
-        keys = key_index.encode(_keys(work.files, directory, work.group))
-        path = row.log_path.removesuffix(LOG_SUFFIX) + KEY_INDEX_SUFFIX
-        work.files.write_new(f"{directory}/{path}", keys, durable=True)
-        row = row._replace(key_index_path=path, key_index_bytes=len(keys))
-        target.paths.append(f"{directory}/{path}")
+        directory = topic_directory(work.topic)
+        row = target.with_key_index(row, _keys(work.files, directory, work.group))
     work.files.sync(target.paths)
     return row
 
@@ -140,26 +135,12 @@ def _refuse_absolute(window: Window) -> None:
 
 def _keys(files: Files, directory: str, group: Group) -> KeyHashes:
     """Return the key hashes of a group; offsets are relative to the first base offset."""
-    parts = [read_keys(files, directory, entry) for entry in group]
+    parts = [key_hashes(files, directory, entry) for entry in group]
     deltas = [
         part.deltas + (entry.base_offset - group[0].base_offset)
         for part, entry in zip(parts, group, strict=True)
     ]
     return KeyHashes(np.concatenate([part.hashes for part in parts]), np.concatenate(deltas))
-
-
-def read_keys(files: Files, directory: str, entry: SegmentEntry) -> KeyHashes:
-    """Return the keys of a segment that has a key index.
-
-    Raises CorruptIndexError naming the file, and MissingFileError.
-    """
-    path = f"{directory}/{entry.key_index_path}"
-    try:
-        return key_index.read_range(
-            lambda position, length: files.view(path, length, position), entry.key_index_bytes or 0
-        )
-    except CorruptIndexError as error:
-        raise CorruptIndexError(f"{path}: {error}", suffix=KEY_INDEX_SUFFIX) from None
 
 
 def _completed(row: SegmentEntry, group: Group) -> SegmentEntry:

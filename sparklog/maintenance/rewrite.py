@@ -7,7 +7,6 @@ Records keep their offsets and timestamps; dropped records leave gaps. The new s
 offsets of all segments of the group. Nothing refers to it before the commit.
 """
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -18,9 +17,7 @@ from numpy.typing import NDArray
 
 from sparklog.clock import Clock
 from sparklog.errors import CorruptRecordError
-from sparklog.log import key_index
 from sparklog.log.key_index import KeyHashes
-from sparklog.log.names import KEY_INDEX_SUFFIX, segment_name, uuid7
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import SegmentLog, Window, checked_windows, windows
@@ -216,18 +213,13 @@ class _Output:
         if self.file is None:
             return None
         last = self.work.segments[-1]
-        now_ms = self.work.clock.now_ms()
-        entry = self.file.close(now_ms, next_offset=last.next_offset)
-        keys = key_index.encode(KeyHashes(np.concatenate(self.hashes), np.concatenate(self.deltas)))
-        name = segment_name(self.base_offset, uuid7(now_ms, os.urandom(10)), KEY_INDEX_SUFFIX)
-        path = f"{entry.log_path.rpartition('/')[0]}/{name}"
-        self.work.files.write_new(f"{self.work.directory}/{path}", keys, durable=True)
-        self.work.files.sync([*self.file.paths, f"{self.work.directory}/{path}"])
+        entry = self.file.close(self.work.clock.now_ms(), next_offset=last.next_offset)
+        keys = KeyHashes(np.concatenate(self.hashes), np.concatenate(self.deltas))
+        entry = self.file.with_key_index(entry, keys)
+        self.work.files.sync(self.file.paths)
         return entry._replace(
             # Kafka's cleaner also keeps the mtime of the last segment: retention may use it.
             created_ms=last.created_ms,
-            key_index_path=path,
-            key_index_bytes=len(keys),
             delete_horizon_ms=min(self.horizons, default=None),
         )
 

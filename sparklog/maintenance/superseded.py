@@ -24,6 +24,7 @@ from sparklog.errors import SparklogError
 from sparklog.log import key_index
 from sparklog.log.key_index import KeyHashes
 from sparklog.log_reader.isolation import aborted_spans
+from sparklog.log_reader.key_hashes import key_hashes
 from sparklog.log_reader.slices import read_slices
 from sparklog.maintenance.aborted import without_aborted
 from sparklog.metadata.image import Slice
@@ -238,10 +239,10 @@ def mark(
     suspects: dict[SegmentKey, Suspects] = {}
     for entry in mine.indexed:
         try:
-            hashes = _indexed(files, directory, entry, reducer - mine.first, mine.bits)
+            hashes = key_hashes(files, directory, entry, reducer - mine.first, mine.bits)
         except SparklogError as error:
             hint = "compact with --reindex reads the keys instead"
-            return Marks(slot, problem=f"{entry.key_index_path}: {error}; {hint}")
+            return Marks(slot, problem=f"{error}; {hint}")
         suspected = table.suspects(hashes)
         if len(suspected.deltas):
             suspects[entry.key] = suspected
@@ -302,18 +303,6 @@ class KeyTable:
         buffers = [None, pa.py_buffer(self._keys.ends), pa.py_buffer(self._keys.data)]
         keys = pa.Array.from_buffers(pa.large_binary(), len(self._keys.hashes), buffers)
         return Suspects(indexed.deltas[which[:count]], keys.take(pa.array(rows[:count])))
-
-
-def _indexed(
-    files: Files, directory: str, entry: SegmentEntry, bucket: int, bits: int
-) -> KeyHashes:
-    path = f"{directory}/{entry.key_index_path}"
-    return key_index.read_range(
-        lambda position, length: files.view(path, length, position),
-        entry.key_index_bytes or 0,
-        bucket,
-        bits,
-    )
 
 
 def _key_buffers(keys: Any) -> tuple[NDArray[np.int32], Bytes]:

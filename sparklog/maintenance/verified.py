@@ -18,9 +18,9 @@ from sparklog.log.roll import RollPolicy
 from sparklog.log.salvage import Damage, sound_windows
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import SegmentLog, Window
+from sparklog.log_reader.key_hashes import key_hashes
 from sparklog.log_reader.opened import log_path, opened
 from sparklog.log_reader.rebuild import are_right
-from sparklog.maintenance.merged import read_keys
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TopicDescription
 from sparklog.record.batches import byte_view
@@ -163,7 +163,7 @@ def _other_problems(files: Files, directory: str, entry: SegmentEntry) -> Iterat
         yield f"{path}: {found}, its row says {size} bytes"
     if entry.key_index_path is not None:
         try:
-            read_keys(files, directory, entry)
+            key_hashes(files, directory, entry)
         except (CorruptIndexError, MissingFileError) as error:
             yield str(error)
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
+from sparklog.clock import age_s
 from sparklog.config import TopicConfig
 from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import parse_segment_name, uuid7_ms
@@ -82,7 +83,7 @@ def _orphans(
     size = sum(sizes[path] for path in paths)
     return (
         f"{topic.name}: no row names {len(paths)} files of {size} bytes, the oldest made "
-        f"{max(now_ms - oldest_ms, 0) // 1000} s ago, such as {paths[0]}"
+        f"{age_s(oldest_ms, now_ms)} s ago, such as {paths[0]}"
     )
 
 

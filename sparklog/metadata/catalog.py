@@ -168,11 +168,9 @@ class Catalog:
         *,
         operation: str,
         parameters: Mapping[str, str] | None = None,
-        app_id: str | None = None,
-        version: int | None = None,
     ) -> Landed:
         """Commit a job's edit of one topic; raises as `MetadataLog.commit` does."""
-        write = Write(topic=topic, plan=plan, app_id=app_id, version=version)
+        write = Write(topic=topic, plan=plan)
         landed = self.commit_all([write], operation=operation, parameters=parameters, patient=True)
         return landed[0]
 

@@ -158,10 +158,10 @@ class PartitionLog:
         return self.last_stable_offset if isolation == READ_COMMITTED else self.log_end_offset
 
     @property
-    def leaders_epochs(self) -> tuple[EpochStart, ...]:
-        """The epochs of the batches, and the leader's present epoch.
+    def epochs_with_current(self) -> tuple[EpochStart, ...]:
+        """The epochs of the batches, and the current leader epoch.
 
-        If no batch has the present epoch, it begins at the log end offset, as if a broker had just
+        If no batch has the current epoch, it begins at the log end offset, as if a broker had just
         become the leader (UnifiedLog.assignEpochStartOffset).
         """
         if self.epochs and self.epochs[-1].epoch >= self.leader_epoch:
@@ -174,7 +174,7 @@ class PartitionLog:
         An epoch older than all others ends where the first one begins. None for a negative epoch,
         and for one newer than the leader's (LeaderEpochFileCache.endOffsetFor).
         """
-        epochs = self.leaders_epochs
+        epochs = self.epochs_with_current
         if not 0 <= epoch <= epochs[-1].epoch:
             return None
         slot = bisect_right(epochs, epoch, key=lambda one: one.epoch)

@@ -65,9 +65,9 @@ def _sums(lags: list[PartitionLag]) -> dict[str, Any]:
 
 def _age(lag: PartitionLag) -> str | None:
     """Return the lag in time as text: 12 s, 3.5 min, 4.2 h, 9.1 d; None if it is unknown."""
-    if lag.lag_ms is None:
+    seconds = lag.lag_seconds
+    if seconds is None:
         return None
-    seconds = lag.lag_ms / 1000
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:,.1f} {unit}"

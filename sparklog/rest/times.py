@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from sparklog.config.times import iso_ms
+from sparklog.model import MAX_TIMESTAMP
 from sparklog.rest.errors import ApiError
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
@@ -24,8 +25,8 @@ def exact_time(text: str | int) -> int:
     """Return a time in ms: an ISO time before 1970 is negative. Raises ApiError (422)."""
     if isinstance(text, int) or _NUMBER.fullmatch(text):
         number = int(text)
-        if not -3 <= number <= _NUMBER_MAX:
-            raise ApiError(422, f"timestamp {number}: allowed are -3 to {_NUMBER_MAX}")
+        if not MAX_TIMESTAMP <= number <= _NUMBER_MAX:
+            raise ApiError(422, f"timestamp {number}: allowed are {MAX_TIMESTAMP} to {_NUMBER_MAX}")
         return number
     # A plus sign in a query is decoded as a space.
     found = iso_ms(text.replace(" ", "+") if "T" in text else text)

@@ -13,9 +13,8 @@ from typing import Any, Final
 from sparklog.admin.groups import GroupAdmin
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import InvalidOptionError, OffsetOutOfRangeError, SparklogError
-from sparklog.log_reader import EARLIEST, LATEST
 from sparklog.metadata.catalog import Catalog
-from sparklog.model import TopicPartition
+from sparklog.model import EARLIEST, LATEST, TopicPartition
 from sparklog.spark.offsets import Bound, Bounds, parse_bounds
 from sparklog.spark.position import Position
 from sparklog.spark.selection import Selected

@@ -21,9 +21,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from sparklog.config.options import RECORD_COLUMNS, STORAGE_PREFIX
 from sparklog.errors import MissingFileError, UsageError
-from sparklog.log_reader import EARLIEST
 from sparklog.metadata.catalog import Catalog
-from sparklog.model import TopicDescription, TopicPartition, offsets_json
+from sparklog.model import EARLIEST, TopicDescription, TopicPartition, offsets_json
 from sparklog.spark.location import spark_location
 from sparklog.spark.offsets import OTHERS
 from sparklog.spark.requirements import require_delta

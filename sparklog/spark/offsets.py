@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from sparklog.errors import InvalidOptionError, OffsetOutOfRangeError
-from sparklog.log_reader import EARLIEST, LATEST
-from sparklog.model import TopicPartition, partition_number
+from sparklog.model import EARLIEST, LATEST, TopicPartition, partition_number
 
 OTHERS: Final = "*"
 """All partitions of a topic that its offsets do not name."""

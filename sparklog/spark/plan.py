@@ -13,10 +13,10 @@ from sparklog.errors import (
     SparklogWarning,
     UnknownTopicError,
 )
-from sparklog.log_reader import EARLIEST, LATEST, TopicReader
+from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog, topic_of
 from sparklog.metadata.image import Slice, TopicImage
-from sparklog.model import READ_UNCOMMITTED, UNKNOWN_OFFSET, TopicPartition
+from sparklog.model import EARLIEST, LATEST, READ_UNCOMMITTED, UNKNOWN_OFFSET, TopicPartition
 from sparklog.spark.groups import starting_bounds
 from sparklog.spark.offsets import Bound, Bounds, check_order, parse_bounds
 from sparklog.spark.pins import pinned, pinned_slices

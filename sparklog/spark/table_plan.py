@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sparklog.errors import OffsetOutOfRangeError, UsageError
-from sparklog.log_reader import EARLIEST, LATEST
 from sparklog.metadata.catalog import Catalog, topic_of
-from sparklog.model import TopicDescription, TopicPartition
+from sparklog.model import EARLIEST, LATEST, TopicDescription, TopicPartition
 from sparklog.spark.offsets import Bound, check_order, parse_bounds
 from sparklog.spark.plan import as_of, lost, refuse_others
 from sparklog.spark.selection import Selected, selected

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from sparklog.clock import Clock
+from sparklog.clock import Clock, age_s
 from sparklog.errors import SparklogError
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog
@@ -22,7 +22,6 @@ from sparklog.model import TopicPartition
 log: Final = logging.getLogger("sparklog.spark")
 
 WAITING: Final = "$waiting"
-MS_PER_S: Final = 1000
 
 Held = Mapping[TopicPartition, TopicReader]
 """Partitions whose log goes on above the last stable offset, with readers of their topics."""
@@ -88,11 +87,10 @@ def _told(
 ) -> dict[str, Any]:
     held = reader.partition(partition)
     first = opened_in(reader.image.description.topic_id, held, ids)[0]
-    since_ms = first.since_ms
     return {
         "last_stable_offset": held.last_stable_offset,
         "log_end_offset": held.log_end_offset,
         "transactional_id": first.transactional_id,
         "producer_id": first.producer_id,
-        "open_for_s": None if since_ms is None else max(now_ms - since_ms, 0) // MS_PER_S,
+        "open_for_s": age_s(first.since_ms, now_ms),
     }

@@ -21,8 +21,8 @@ from sparklog.coordinator.requests import ListedGroup, ListRequest, Request
 from sparklog.coordinator.shard import Shard
 from sparklog.coordinator.states import GroupLimits
 from sparklog.errors import NotCoordinatorError, SparklogError
-from sparklog.group_commit.append_topics import live_topic
 from sparklog.metadata.image import Image
+from sparklog.metadata.plans.topics import live_topic
 from sparklog.model import TopicDescription
 from sparklog.wire.instances import Instance, leader_of
 from sparklog.wire.owned_shard import Claimed, Log, OwnedShard

@@ -14,7 +14,7 @@ from multiprocessing import get_context
 import pyarrow as pa
 
 from sparklog.clock import SystemClock
-from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, in_order, plan_write
+from sparklog.log_writer import PRODUCE, TopicWriter, WriteOptions, in_order, plan_write, write_of
 from sparklog.metadata.catalog import Catalog, Landed
 from sparklog.metadata.housekeeping import keep_house_now
 from sparklog.model import OffsetRange, SegmentEntry
@@ -72,9 +72,8 @@ def run(log_dir: str, write: Write, steps: int | None = None) -> tuple[Landed, l
         partitions = pa.array([number % PARTITIONS for number in range(RECORDS)], pa.int32())
         writer.write(columns(values), partitions)
         written.append((task, writer.close()))
-    committed = commit_write(
-        catalog, plan, in_order(written), app_id=write.app_id, version=write.version
-    )
+    once = write_of(plan, in_order(written), app_id=write.app_id, version=write.version)
+    (committed,) = catalog.commit_all([once], operation=PRODUCE)
     return committed, list(trace)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock, SystemClock
-from sparklog.log_writer import commit_write
+from sparklog.log_writer import PRODUCE, write_of
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.metadata.catalog import RECEIPT_TTL_MS
@@ -44,7 +44,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> str:
     remove(log_dir, 1)
     plan, entries = written(log_dir, ["by key"])
     found = catalog(log_dir)
-    commit_write(found, plan, entries, app_id="key")
+    found.commit_all([write_of(plan, entries, app_id="key")], operation=PRODUCE)
     put(directory_of(log_dir))
     return log_dir
 

@@ -12,7 +12,7 @@ from sparklog.config import TopicConfig
 from sparklog.errors import StorageError, StorageFullError, StoragePermissionError
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
-from sparklog.log_writer import TopicWriter, WriteOptions, WritePlan, commit_write
+from sparklog.log_writer import PRODUCE, TopicWriter, WriteOptions, WritePlan, write_of
 from sparklog.metadata.catalog import Catalog, Landed
 from sparklog.model import OffsetRange, TopicDescription
 from sparklog.record.rows import RecordColumns
@@ -58,7 +58,8 @@ def write(files: MemoryFiles, catalog: Catalog, version: int = 0) -> Landed:
     except StorageError:
         writer.abort()
         raise
-    return commit_write(catalog, plan, segments, app_id="a", version=version)
+    once = write_of(plan, segments, app_id="a", version=version)
+    return catalog.commit_all([once], operation=PRODUCE)[0]
 
 
 def read(files: MemoryFiles, catalog: Catalog) -> list[list[bytes]]:

@@ -3,9 +3,8 @@
 import random
 import time
 
-from sparklog.admin import LATEST_TIMESTAMP, AdminClient, AlterConfigOp, NewTopic
-from sparklog.log_reader import EARLIEST
-from sparklog.model import TopicDescription, TopicPartition
+from sparklog.admin import AdminClient, AlterConfigOp, NewTopic
+from sparklog.model import EARLIEST, LATEST, TopicDescription, TopicPartition
 from tests.soak.history import Altered, Deleted, DeletionAsked, Journal
 from tests.soak.setup import DELAYS, PARTITIONS_MAX, REVISION, TOPIC, Life
 
@@ -37,7 +36,7 @@ class Administrator:
     def _delete_records(self) -> None:
         partition = TopicPartition(TOPIC, self.random.randrange(self._topic().num_partitions))
         (start,) = self._admin.list_offsets({partition: EARLIEST}).values()
-        (end,) = self._admin.list_offsets({partition: LATEST_TIMESTAMP}).values()
+        (end,) = self._admin.list_offsets({partition: LATEST}).values()
         share = 0.3 * self.random.random() ** 3
         offset = start.offset + round((end.offset - start.offset) * share)
         self._journal.note(DeletionAsked(partition.partition, offset, time.monotonic_ns()))

@@ -13,12 +13,13 @@ import pyarrow as pa
 from sparklog.clock import SystemClock
 from sparklog.errors import SparklogWarning
 from sparklog.log_writer import (
+    PRODUCE,
     TopicWriter,
     WriteOptions,
     WritePlan,
-    commit_write,
     in_order,
     plan_write,
+    write_of,
 )
 from sparklog.model import SegmentEntry
 from sparklog.record.rows import RecordColumns
@@ -120,13 +121,8 @@ class Producer:
         number, began = self._life.number, time.monotonic_ns()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SparklogWarning)  # an old version has no receipt
-            committed = commit_write(
-                self._catalog,
-                plan,
-                segments,
-                app_id=f"producer-{number}",
-                version=version,
-            )
+            write = write_of(plan, segments, app_id=f"producer-{number}", version=version)
+            (committed,) = self._catalog.commit_all([write], operation=PRODUCE)
         ended = time.monotonic_ns()
         self._maybe_die()
         got = committed.ranges

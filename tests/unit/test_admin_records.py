@@ -16,11 +16,17 @@ from sparklog.errors import (
     UnknownTopicError,
     UsageError,
 )
-from sparklog.log_reader import EARLIEST, MAX_TIMESTAMP
 from sparklog.metadata.catalog import Catalog, topic_directory
 from sparklog.metadata.history.read import history
 from sparklog.metadata.log import Committed, MetadataLog, Plan
-from sparklog.model import OffsetRange, TimestampOffset, TopicDescription, TopicPartition
+from sparklog.model import (
+    EARLIEST,
+    MAX_TIMESTAMP,
+    OffsetRange,
+    TimestampOffset,
+    TopicDescription,
+    TopicPartition,
+)
 from sparklog.storage import open_files
 from tests.edits import append, segment
 from tests.logs import OWN_FILES, write

@@ -4,7 +4,15 @@ import time
 
 import pytest
 
-from sparklog.clock import ManualClock, SystemClock
+from sparklog.clock import ManualClock, SystemClock, age_s
+
+
+class TestAge:
+    @pytest.mark.parametrize(
+        ("since_ms", "seconds"), [(1_000, 4), (1_001, 3), (6_000, 0), (None, None)]
+    )
+    def test_is_in_whole_seconds(self, since_ms: int | None, seconds: int | None) -> None:
+        assert age_s(since_ms, 5_000) == seconds
 
 
 class TestSystemClock:

@@ -22,13 +22,16 @@ from sparklog.errors import (
     UnknownTopicError,
 )
 from sparklog.log_writer import (
+    PRODUCE,
     TopicWriter,
     WriteOptions,
     check_rows,
     commit_write,
     in_order,
     plan_write,
+    write_of,
 )
+from sparklog.metadata.catalog import Write
 from sparklog.metadata.edit import PartitionState, TopicEdit
 from sparklog.model import Codec, OffsetRange, SegmentEntry, TimestampType
 from sparklog.storage.memory import MemoryFiles
@@ -217,6 +220,10 @@ class TestCommit:
             entries += one.close()
         return entries
 
+    def first_of_app(self, files: MemoryFiles) -> Write:
+        """A write of three records, with the first version of an app_id."""
+        return write_of(plan(), self.written(files, 3), app_id="app", version=1)
+
     def test_places_segments_one_after_the_other(self, files: MemoryFiles) -> None:
         found = catalog_of(MemoryFiles(), TOPIC)
         first = commit_write(found, plan(), self.written(files, 3, 4))
@@ -228,9 +235,9 @@ class TestCommit:
 
     def test_happens_once_for_a_transaction(self, files: MemoryFiles) -> None:
         found = catalog_of(MemoryFiles(), TOPIC)
-        write: dict[str, Any] = {"app_id": "app", "version": 1}
-        first = commit_write(found, plan(), self.written(files, 3), **write)
-        again = commit_write(found, plan(), self.written(files, 3), **write)
+        first, again = (
+            found.commit_all([self.first_of_app(files)], operation=PRODUCE)[0] for _ in range(2)
+        )
 
         assert again.ranges == first.ranges
         assert (first.replayed, again.replayed) == (False, True)
@@ -239,7 +246,7 @@ class TestCommit:
     def test_can_be_asked_whether_it_happened(self, files: MemoryFiles) -> None:
         found = catalog_of(MemoryFiles(), TOPIC)
         before = found.is_committed(TOPIC, "app", 1)
-        commit_write(found, plan(), self.written(files, 3), app_id="app", version=1)
+        found.commit_all([self.first_of_app(files)], operation=PRODUCE)
 
         assert (before, found.is_committed(TOPIC, "app", 1)) == (False, True)
         assert not found.is_committed(TOPIC, "app", 2)

@@ -16,11 +16,13 @@ from sparklog.errors import InvalidRecordError, UnexpectedAppendOffsetError
 from sparklog.log_reader import TopicReader
 from sparklog.log_writer import (
     NO_OFFSET,
+    PRODUCE,
     TopicWriter,
     WriteOptions,
     WritePlan,
     commit_write,
     plan_write,
+    write_of,
 )
 from sparklog.metadata.catalog import Catalog, Landed
 from sparklog.model import OffsetRange, SegmentEntry, TopicDescription
@@ -161,7 +163,8 @@ class TestRowsWithoutAny:
 class TestCommit:
     def commit(self, found: Catalog, *tasks: Given, gaps: bool = False, **write: Any) -> Landed:
         pending = [entry for task in tasks for entry in written(task, gaps=gaps)]
-        return commit_write(found, plan(gaps=gaps), pending, **write)
+        one = write_of(plan(gaps=gaps), pending, **write)
+        return found.commit_all([one], operation=PRODUCE)[0]
 
     def test_keeps_the_offsets_of_all_tasks_in_whatever_order(self) -> None:
         found = catalog_of(MemoryFiles(), TOPIC)

@@ -109,14 +109,14 @@ class _Group:
             current_offset=lag.current_offset or 0,
             log_end_offset=lag.log_end_offset or 0,
             lag=lag.lag or 0,
-            lag_seconds=_seconds(lag),
+            lag_seconds=lag.lag_seconds,
             lag_state=lag.state,
         )
 
     def summary(self, lags: list[PartitionLag]) -> models.LagSummaryData:
         """Return the group's lag in all partitions; `lags` is not empty."""
         most = max(lags, key=lambda one: one.lag or 0)
-        place, times = most.partition, [_seconds(one) for one in lags]
+        place, times = most.partition, [one.lag_seconds for one in lags]
         return models.LagSummaryData(
             metadata=self.links.at(
                 f"{self.path}/lag-summary", f"/consumer-group={self.group_id}/lag-summary"
@@ -137,10 +137,6 @@ class _Group:
             ),
             max_lag_partition=self.links.to(f"/topics/{place.topic}/partitions/{place.partition}"),
         )
-
-
-def _seconds(lag: PartitionLag) -> float | None:
-    return None if lag.lag_ms is None else lag.lag_ms / 1000
 
 
 async def _group(request: Request, cluster_id: str, group_id: str) -> _Group:

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from sparklog.errors import SparklogError
 from sparklog.log_reader import TopicReader
-from sparklog.model import UNKNOWN_OFFSET, TimestampOffset
+from sparklog.model import EARLIEST, LATEST, UNKNOWN_OFFSET, TimestampOffset
 from sparklog.rest import models
 from sparklog.rest.bodies import body_docs, body_of
 from sparklog.rest.deps import (
@@ -34,8 +34,8 @@ from sparklog.tokens import Scope
 
 router = APIRouter(tags=["offsets"], route_class=PlainRoute)
 
-_ENDS: Final = (-1, -2)
-"""Times whose answers are in the metadata: -1 (latest) and -2 (earliest)."""
+_ENDS: Final = (LATEST, EARLIEST)
+"""Times whose answers are in the metadata."""
 
 
 @router.get(

@@ -5,16 +5,20 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from sparklog.errors import ErrorCode, SparklogError
-from sparklog.log_reader import EARLIEST, LATEST, MAX_TIMESTAMP
 from sparklog.metadata.image import Image, PartitionLog
-from sparklog.model import NO_TIMESTAMP, UNKNOWN_OFFSET, TimestampOffset
+from sparklog.model import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    NO_TIMESTAMP,
+    UNKNOWN_OFFSET,
+    TimestampOffset,
+)
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.partitions import NO_EPOCH, isolation_named, readable
 
-EARLIEST_LOCAL: Final = -4
-"""Asks for the log start offset, as nothing is tiered (KIP-405)."""
-LATEST_TIERED: Final = -5
-"""Asks for the last tiered offset (KIP-1005): there is none."""
 FIRST_VERSIONS: Final[Mapping[int, int]] = {
     LATEST: 1,
     EARLIEST: 1,
@@ -97,5 +101,5 @@ def _at(offset: int, epoch: int) -> _Answer:
 
 def _epoch_at(log: PartitionLog, offset: int) -> int:
     """Return the leader epoch that an offset belongs to; NO_EPOCH if it is unknown."""
-    epochs = [one.epoch for one in log.leaders_epochs if one.start_offset <= offset]
+    epochs = [one.epoch for one in log.epochs_with_current if one.start_offset <= offset]
     return epochs[-1] if epochs else NO_EPOCH

@@ -147,8 +147,8 @@ class TestKeyIndex:
         shown, spans = log.shown(), log.spans
         (found,) = log.compacted().problems
 
-        entry = log.partition.segments[0]
-        assert found.startswith(f"t-0: {entry.key_index_path}: ")
+        assert found.startswith("t-0: ")
+        assert self.index(log) in found
         assert problem in found
         assert (log.shown(), log.spans) == (shown, spans)
 

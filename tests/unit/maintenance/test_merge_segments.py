@@ -13,10 +13,10 @@ from hypothesis import given
 from sparklog.log import key_index
 from sparklog.log.key_index import KeyHashes
 from sparklog.log.names import LOG_SUFFIX
+from sparklog.log_reader.key_hashes import key_hashes
 from sparklog.log_reader.rebuild import rebuild_indexes
 from sparklog.maintenance import merge_segments as job
 from sparklog.maintenance.merge_segments import merge_segments
-from sparklog.maintenance.merged import read_keys
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.maintenance.verify import verify
 from sparklog.model import AbortedRange, Codec, SegmentEntry
@@ -185,7 +185,7 @@ class TestKeyIndex:
         assert merge(partition).problems == []
 
         (entry,) = partition.segments
-        found = read_keys(partition.files, DIRECTORY, entry)
+        found = key_hashes(partition.files, DIRECTORY, entry)
         pairs = zip(found.hashes.tolist(), found.deltas.tolist(), strict=True)
         assert sorted(pairs) == [(0, 0), (1, 1), (10, 2), (11, 3), (20, 4), (21, 5)]
         assert entry.key_index_path == entry.log_path.replace(".log", ".keyindex")
@@ -207,7 +207,7 @@ class TestKeyIndex:
         merge(partition)
         partition.files.lose_unsynced()
 
-        assert len(read_keys(partition.files, DIRECTORY, partition.segments[0]).hashes) == 6
+        assert len(key_hashes(partition.files, DIRECTORY, partition.segments[0]).hashes) == 6
 
 
 def keyed() -> Partition:

@@ -9,7 +9,7 @@ import pytest
 from sparklog.admin import AdminClient
 from sparklog.errors import LateWriterError, StorageError, StoragePermissionError
 from sparklog.fleet import LocalFleet
-from sparklog.log_writer import commit_write
+from sparklog.log_writer import PRODUCE, commit_write, write_of
 from sparklog.maintenance import deleting
 from sparklog.maintenance import vacuum as vacuum_module
 from sparklog.maintenance.job import JobContext, Outcome
@@ -190,7 +190,7 @@ class TestReceipts:
     def test_of_keys_go_when_they_have_expired(self, log_dir: str) -> None:
         plan, entries = written(log_dir, ["x"])
         found = catalog(log_dir)
-        commit_write(found, plan, entries, app_id="key")
+        found.commit_all([write_of(plan, entries, app_id="key")], operation=PRODUCE)
         swept = sweep(log_dir)
 
         assert swept.count("receipts") == 1

@@ -3,10 +3,10 @@
 import pytest
 
 from sparklog.errors import UsageError
-from sparklog.log_reader import MAX_TIMESTAMP, TopicReader
+from sparklog.log_reader import TopicReader
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.metadata.past import PastCatalog
-from sparklog.model import TimestampOffset
+from sparklog.model import MAX_TIMESTAMP, TimestampOffset
 from tests.maintenance import run
 from tests.partitions import TOPIC, Partition, batch
 

@@ -6,8 +6,7 @@ import pytest
 
 from sparklog.config.options import CONSUME_OPTIONS, parse_options
 from sparklog.errors import InvalidOptionError
-from sparklog.log_reader import EARLIEST, LATEST
-from sparklog.model import TopicPartition
+from sparklog.model import EARLIEST, LATEST, TopicPartition
 from sparklog.spark.offsets import Bound, Bounds, parse_assign, parse_bounds
 
 

@@ -17,8 +17,9 @@ from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import JobRun
 from sparklog.maintenance.verify import verify
-from sparklog.metadata import fold, housekeeping
+from sparklog.metadata import catalog, fold
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.housekeeping import keep_house_now
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import META_PROPERTIES
 from tests.power import CuttableFiles, PowerCutError
@@ -46,7 +47,7 @@ def cut_and_go_on(folder: Path, seed: int) -> list[Found]:
     files = CuttableFiles(str(folder / "log"), draw.randrange(STEPS), draw)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fold, "FOLD_EVERY", INTERVAL)
-        patch.setattr(housekeeping, "keep_house", housekeeping.keep_house_now)
+        patch.setattr(catalog, "keep_house", keep_house_now)
         _work_until_cut(folder, files, seed)
         left = files.survivors()
         shutil.rmtree(folder / "log")

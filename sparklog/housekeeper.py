@@ -115,7 +115,7 @@ class Housekeeper:
                 self._round_ms = self._clock.boot_ms()
 
     def _is_due(self, version: int) -> bool:
-        """Whether the log has grown by GROWTH entries, or by one at least SMALL_GROWTH_MS ago.
+        """Return True if the log has grown by GROWTH entries, or first grew SMALL_GROWTH_MS ago.
 
         Growth counts from the last look at a running process, or from the very first look.
         """

@@ -85,7 +85,7 @@ class EraseReport:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the erasure found no record, no row of the table, and no slice to move."""
+        """True if the erasure found no record, no row of the table, and no slice to move."""
         return not (self.records or self.moved or self.table.files)
 
     def as_row(self) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def has_key(column: Any, keys: Keys) -> NDArray[np.bool_]:
 
 
 def _may_hold(work: Search) -> bool:
-    """Whether the key index has the hash of a key; True also if it cannot be read."""
+    """Return True if the key index has the hash of a key, or cannot be read."""
     directory = topic_directory(work.topic)
     hashes = np.empty(len(work.keys), np.int64)
     _, ends, data = pa.array(work.keys, pa.binary()).buffers()
@@ -119,7 +119,7 @@ class DeadBytes:
 
 
 def search_dead(work: DeadBytes) -> bool:
-    """Whether a record in these bytes has one of the keys; True also if they cannot be read."""
+    """Return True if a record in these bytes has one of the keys, or if they cannot be read."""
     for start, length in work.stretches:
         data = byte_view(work.files.view(work.path, length, start))
         scan = scan_batches(data)

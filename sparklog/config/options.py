@@ -246,6 +246,19 @@ SOURCE_OPTIONS = (*CONSUME_OPTIONS, *STREAM_OPTIONS, *PRODUCE_OPTIONS)
 """Options of `format("sparklog")`, for reads and writes: a table in SQL has one set of options."""
 
 
+def storage_settings(given: Mapping[str, object]) -> dict[str, str]:
+    """Return the options that begin with `storage.`, in any case, without this prefix."""
+    return {
+        name[len(STORAGE_PREFIX) :]: str(value)
+        for name, value in given.items()
+        if _is_storage_setting(name)
+    }
+
+
+def _is_storage_setting(name: str) -> bool:
+    return name.lower().startswith(STORAGE_PREFIX)
+
+
 def parse_options(
     options: Sequence[Option], given: Mapping[str, object]
 ) -> tuple[dict[str, Any], dict[str, str]]:
@@ -259,17 +272,15 @@ def parse_options(
         option.name: None if option.default is None else option.parse(option.default)
         for option in options
     }
-    storage: dict[str, str] = {}
     for name, value in given.items():
-        if name.lower().startswith(STORAGE_PREFIX):
-            storage[name[len(STORAGE_PREFIX) :]] = str(value)
+        if _is_storage_setting(name):
             continue
         option = known.get(name.lower()) or known.get(name.lower().replace("_", "."))
         if option is None:
             raise InvalidOptionError(_unknown(name, options), option=name)
         if value is not None:
             values[option.name] = option.parse(value)
-    return values, storage
+    return values, storage_settings(given)
 
 
 def _unknown(name: str, options: Sequence[Option]) -> str:

@@ -207,7 +207,7 @@ def is_offset(key: bytes) -> bool:
 
 
 def is_target(key: bytes) -> bool:
-    """Whether the record of a key is the target of a member of a consumer group."""
+    """Return True if a key is that of a member's target assignment."""
     return int.from_bytes(key[:2], "big") == CONSUMER_TARGET_MEMBER
 
 

@@ -28,10 +28,10 @@ ABORTABLE_FROM: Final = 11
 class Admission:
     """The transactions in one plan; `changed` has the transactional ids that the plan changes."""
 
-    def __init__(self, ids: TransactionalIds, failed: FailedFirsts | None = None) -> None:
+    def __init__(self, ids: TransactionalIds, failed: FailedFirsts) -> None:
         """`failed` are the batches that this process could not append."""
         self.ids = ids
-        self.failed = failed or FailedFirsts()
+        self.failed = failed
         self.changed: dict[str, TransactionalId] = {}
 
     def check(self, slot: Slot, batch: "ClientBatch", place: TransactionPartition) -> None:

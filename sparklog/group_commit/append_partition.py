@@ -160,7 +160,7 @@ class PartitionAppends:
         self.rows: Sequence[SegmentEntry] = ()
         """Rows of the batches that the newest plan appends, with their offsets in the file."""
         self.is_stale = False
-        """Whether the newest plan needs batches that are not written; then write them again."""
+        """True if the newest plan needs batches that are not written; they are written then."""
         self._is_written: list[bool] = []
         self.written: list[ClientBatch] = []
         """The batches that are written, one after another."""

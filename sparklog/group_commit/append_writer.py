@@ -31,7 +31,12 @@ from sparklog.group_commit.companions import Companions, Place, Places
 from sparklog.group_commit.failed_firsts import FailedFirsts
 from sparklog.log_writer import PRODUCE, SharedSegment, SharedSegments, WriteOptions
 from sparklog.metadata.batch import CheckedEdit
-from sparklog.metadata.catalog import Catalog, check_partition, parameters_of
+from sparklog.metadata.catalog import (
+    PRODUCER_ID_EXPIRATION_MS,
+    Catalog,
+    check_partition,
+    parameters_of,
+)
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import Committed, Plan
@@ -83,7 +88,7 @@ class AppendWriter:
             except SparklogError as error:
                 for slot in waiting:
                     if slot.outcome is None:
-                        self._failed.note(slot)
+                        self._failed.note(slot, self._catalog.clock.now_ms())
                     slot.refuse(error)
                 if companions is not None:
                     companions.fail(error)
@@ -106,6 +111,7 @@ class AppendWriter:
         log, clock = self._catalog.log, self._catalog.clock
         ids = dict.fromkeys(slot.append.topic_id for slot in slots)
         (image, damaged), now_ms = log.sound_image(ids), clock.now_ms()
+        self._failed.forget(now_ms - PRODUCER_ID_EXPIRATION_MS)
         topics = self._checked(slots, image, damaged, now_ms)
         pieces: Collection[bytes] = ()
         if companions is not None:

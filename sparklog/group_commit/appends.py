@@ -116,7 +116,7 @@ class AppendCommit:
         self._has_lingered = False
         """Whether the group that waits has lingered already."""
         self._has_waited_in_vain = False
-        """Whether the last group has waited, and still began incomplete."""
+        """True if the last group waited in vain: its commit began before the group was complete."""
         self._is_ending = False
         self._waits_since_s = self._began_s = self._answered_s = 0.0
         """When the last group began to wait, was begun, and was answered."""

@@ -4,6 +4,9 @@ A producer without a state in a partition may begin with any sequence. If the st
 first batch, the next one may be on its way already. It must not land alone: then the first one,
 which the client sends again, would be out of order for ever. A broker has the same rule
 (VerificationStateEntry.lowestSequence).
+
+The client may send the batches again to another instance, which appends them. So a failure counts
+only as long as the state that the producer then has: later the producer may begin anywhere again.
 """
 
 import struct
@@ -30,14 +33,27 @@ class _Key(NamedTuple):
     epoch: int
 
 
+class _Failure(NamedTuple):
+    sequence: int
+    failed_ms: int
+
+
 class FailedFirsts:
     """The smallest sequence that failed, of each producer of a partition. For one thread."""
 
     def __init__(self) -> None:
-        self._lowest: dict[_Key, int] = {}
+        self._lowest: dict[_Key, _Failure] = {}
 
-    def note(self, slot: Slot) -> None:
-        """Note a batch that failed; it may be damaged."""
+    def forget(self, before_ms: int) -> None:
+        """Forget the producers whose last failure was before a time (ms)."""
+        while self._lowest and next(iter(self._lowest.values())).failed_ms < before_ms:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        del self._lowest[next(iter(self._lowest))]
+
+    def note(self, slot: Slot, now_ms: int) -> None:
+        """Note a batch that failed now; it may be damaged."""
         topic_id, partition, batch = slot.append[:3]
         if len(batch) < layout.BATCH_HEADER_SIZE:
             return
@@ -45,20 +61,22 @@ class FailedFirsts:
         if producer_id < 0:
             return
         key = _Key(TransactionPartition(topic_id, partition), producer_id, epoch)
-        self._lowest[key] = min(sequence, self._lowest.pop(key, sequence))
+        before = self._lowest.pop(key, None)  # so that the latest failure is the last one
+        lowest = sequence if before is None else min(sequence, before.sequence)
+        self._lowest[key] = _Failure(lowest, now_ms)
         if len(self._lowest) > KEPT:
-            del self._lowest[next(iter(self._lowest))]
+            self._forget_oldest()
 
     def check(self, place: TransactionPartition, batch: "ClientBatch") -> None:
         """Check a batch of a producer without a state in the partition.
 
         Raises OutOfOrderSequenceError if it belongs behind one that failed.
         """
-        lowest = self._lowest.get(_Key(place, batch.producer_id, batch.producer_epoch))
-        if lowest is not None and batch.base_sequence > lowest:
+        failure = self._lowest.get(_Key(place, batch.producer_id, batch.producer_epoch))
+        if failure is not None and batch.base_sequence > failure.sequence:
             raise OutOfOrderSequenceError(
                 f"producer {batch.producer_id}, epoch {batch.producer_epoch}: a batch that begins "
-                f"with sequence {batch.base_sequence} before the one of {lowest}, which has failed"
+                f"with sequence {batch.base_sequence}; the one of {failure.sequence} has failed"
             )
 
     def landed(self, place: TransactionPartition, batch: "ClientBatch") -> None:

@@ -206,16 +206,14 @@ class PartitionImport:
     def _snapshots(self, end: int) -> Iterator[tuple[int, list[SnapshotState]]]:
         """Yield the snapshots up to `end`, newest first. Like a broker, skip damaged ones."""
         for offset in reversed(self._source.snapshots()):
-            if offset <= end:
-                try:
-                    yield (
-                        offset,
-                        read_snapshot(
-                            self._source.read(segment_name(offset, None, SNAPSHOT_SUFFIX))
-                        ),
-                    )
-                except CorruptionError:
-                    continue
+            if offset > end:
+                continue
+            name = segment_name(offset, None, SNAPSHOT_SUFFIX)
+            try:
+                snapshot = read_snapshot(self._source.read(name))
+            except CorruptionError:
+                continue
+            yield offset, snapshot
 
     def _open_at(self, base_offset: int) -> tuple[OpenTransaction, ...] | None:
         """Return the transactions that are open where a segment begins; None without a snapshot."""

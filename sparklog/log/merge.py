@@ -109,7 +109,7 @@ def plan_merge(
 
 
 def fit(group: Sequence[SegmentEntry], limits: MergeLimits) -> bool:
-    """Whether one segment may hold the whole group by the limits. The group is not empty."""
+    """Return True if the limits allow one segment for the whole group, which is not empty."""
     return _Weight.of(*group).fits(limits)
 
 

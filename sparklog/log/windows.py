@@ -218,7 +218,7 @@ def count_in_place(batches: BatchTable, entry: SegmentEntry, due: int | None) ->
 
 
 def _names_batch(floor: OffsetPosition, batches: BatchTable, in_place: int) -> bool:
-    """Whether an entry of the offset index belongs to the batches at its position.
+    """Return True if an entry of the offset index fits the batches at its position.
 
     Before Kafka 4 an entry had the position of the first batch of an append, and the last offset of
     the whole append. If that offset is behind the window, the window must have several batches, all

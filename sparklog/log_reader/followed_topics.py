@@ -91,7 +91,7 @@ class FollowedTopics:
         return None if self._seen is None else self._seen.image
 
     def has_seen(self, name: str) -> bool:
-        """Whether the topic existed at the last look."""
+        """Return True if the topic existed at the last look; it may be deleted since."""
         return self.last_seen is not None and name in self.last_seen.names
 
     def topic(self, name: str) -> TopicDescription:

@@ -159,7 +159,7 @@ def compared(work: CompareWork) -> tuple[Digest, Digest]:
     of_log, of_table = _Hash(), _Hash()
     for start, end, batches in _parts(work):
         of_log.add(batches)
-        of_table.add(_of_table(work, start, end))
+        of_table.add(_of_table(replace(work, start=start, end=end)))
     return of_log.digest(), of_table.digest()
 
 
@@ -188,17 +188,16 @@ def _of_log(work: CompareWork) -> Iterator[pa.RecordBatch]:
         yield to_batch(records)
 
 
-def _of_table(work: CompareWork, start: int, end: int) -> Iterator[pa.RecordBatch]:
-    part = replace(work, start=start, end=end)
+def _of_table(work: CompareWork) -> Iterator[pa.RecordBatch]:
     wanted = (
         (pc.field("partition") == work.partition)
-        & (pc.field("offset") >= start)
-        & (pc.field("offset") < end)
+        & (pc.field("offset") >= work.start)
+        & (pc.field("offset") < work.end)
     )
     directory = table_directory(work.topic)
     for path in work.data_files:
         file = opened(work.files, f"{directory}/{path}")
-        groups = [one for one in range(file.num_row_groups) if _group_may_hold(file, one, part)]
+        groups = [one for one in range(file.num_row_groups) if _group_may_hold(file, one, work)]
         for batch in read_rows(file, ARROW_SCHEMA.names, groups):
             rows = pa.Table.from_batches([batch]).cast(ARROW_SCHEMA).filter(wanted)
             yield from rows.to_batches()

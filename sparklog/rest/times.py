@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 from sparklog.config.times import iso_ms
-from sparklog.model import MAX_TIMESTAMP
+from sparklog.model import EARLIEST, LATEST, MAX_TIMESTAMP
 from sparklog.rest.errors import ApiError
 
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
+_NUMBER_MIN: Final = min(LATEST, EARLIEST, MAX_TIMESTAMP)
 _NUMBER_MAX: Final = 2**63 - 1
 
 
@@ -25,8 +26,8 @@ def exact_time(text: str | int) -> int:
     """Return a time in ms: an ISO time before 1970 is negative. Raises ApiError (422)."""
     if isinstance(text, int) or _NUMBER.fullmatch(text):
         number = int(text)
-        if not MAX_TIMESTAMP <= number <= _NUMBER_MAX:
-            raise ApiError(422, f"timestamp {number}: allowed are {MAX_TIMESTAMP} to {_NUMBER_MAX}")
+        if not _NUMBER_MIN <= number <= _NUMBER_MAX:
+            raise ApiError(422, f"timestamp {number}: allowed are {_NUMBER_MIN} to {_NUMBER_MAX}")
         return number
     # A plus sign in a query is decoded as a space.
     found = iso_ms(text.replace(" ", "+") if "T" in text else text)

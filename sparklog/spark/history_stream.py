@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from sparklog.config.options import RECORD_COLUMNS, STORAGE_PREFIX
+from sparklog.config.options import RECORD_COLUMNS, storage_settings
 from sparklog.errors import MissingFileError, UsageError
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import EARLIEST, TopicDescription, TopicPartition, offsets_json
@@ -54,12 +54,7 @@ class HistoryStream:
         self._write = write
         self._options = options
         self._kept = open_files(checkpoint)
-        storage = {
-            name: value
-            for name, value in options.items()
-            if name.lower().startswith(STORAGE_PREFIX)
-        }
-        self._catalog = Catalog(open_files(log_dir, storage))
+        self._catalog = Catalog(open_files(log_dir, storage_settings(options)))
         self._topic = self._catalog.topic(topic)
 
     def start(self) -> StreamingQuery:

@@ -163,7 +163,7 @@ class Gateway:
         self.watch.saw(image)
 
     async def lookup(self, question: Callable[[], Answer]) -> Answer:
-        """Run a function that may read files."""
+        """Run a function that may read files, or that takes long, beside the event loop."""
         return await asyncio.get_running_loop().run_in_executor(self._lookups, question)
 
     async def administer(self, question: Callable[[], Answer]) -> Answer:

@@ -5,13 +5,15 @@ import io
 import struct
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
+from threading import Event
 from typing import Any
 
+import pytest
 import uvloop
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
@@ -141,6 +143,32 @@ class Client:
                 return b""
             data += part
         return data
+
+
+def check_others_are_answered(
+    running: RunningGateway,
+    monkeypatch: pytest.MonkeyPatch,
+    slow: tuple[Any, str],
+    ask: Callable[[], None],
+) -> None:
+    """Check that another client is answered while the function (owner, name) stands still."""
+    owner, name = slow
+    begun, may_end, original = Event(), Event(), getattr(owner, name)
+
+    def stands_still(*given: Any) -> Any:
+        begun.set()
+        may_end.wait(10)
+        return original(*given)
+
+    monkeypatch.setattr(owner, name, stands_still)
+    ask()
+    assert begun.wait(10)
+    try:
+        with Client(running.port) as other:
+            other.socket.settimeout(5)
+            other.ask(request(ApiKey.API_VERSIONS, 0))
+    finally:
+        may_end.set()
 
 
 def frame_of(request: Any, correlation_id: int = 0, client_id: str = "test") -> bytes:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from sparklog.wire.broker_configs import _text, _type, broker_configs
 from sparklog.wire.config_names import BROKER, SYNONYMS, TOPIC
 from sparklog.wire.settings import Settings
 from sparklog.wire.versions import ApiKey
-from tests.wire.gateways import Client, RunningGateway, gateway, request
+from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, gateway
 from tests.wire.requests import SOON, body, newest, part, versions
 from tests.wire.test_topics import CREATE, new
 
@@ -134,22 +133,8 @@ def test_a_resource_that_comes_twice_is_described_once(client: Client) -> None:
 def test_other_clients_do_not_wait_for_configs(
     running: RunningGateway, client: Client, asked: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, may_end, describe = Event(), Event(), TopicConfig.describe
-
-    def slow(config: TopicConfig) -> Any:
-        begun.set()
-        may_end.wait(10)
-        return describe(config)
-
-    monkeypatch.setattr(TopicConfig, "describe", slow)
-    client.send(asked)
-    assert begun.wait(10)
-    try:
-        with Client(running.port) as other:
-            other.socket.settimeout(5)
-            other.ask(request(ApiKey.API_VERSIONS, 0))
-    finally:
-        may_end.set()
+    slow = TopicConfig, "describe"
+    check_others_are_answered(running, monkeypatch, slow, lambda: client.send(asked))
     assert client.receive(asked.__api_key__, asked.__version__)
 
 

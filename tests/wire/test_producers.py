@@ -1,6 +1,5 @@
 """DescribeProducers: who has produced to a partition, and since when a transaction is open."""
 
-from threading import Event
 from typing import Any
 
 import pytest
@@ -8,9 +7,10 @@ from confluent_kafka import Producer
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
+from sparklog.wire.handlers import producers
 from sparklog.wire.versions import ApiKey
 from tests.client_batches import NOW_MS, client_batch
-from tests.wire.gateways import Client, RunningGateway, request
+from tests.wire.gateways import Client, RunningGateway, check_others_are_answered
 from tests.wire.requests import body, part
 from tests.wire.test_produce import produce_request
 
@@ -80,24 +80,9 @@ def test_a_partition_that_comes_twice_is_described_once(client: Client, topic: s
 def test_other_clients_do_not_wait_for_many_producers(
     running: RunningGateway, client: Client, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun, may_end = Event(), Event()
-
-    def slow(*_: object) -> dict[str, int]:
-        begun.set()
-        may_end.wait(10)
-        return {"producer_id": 7}
-
     batch = client_batch("a", producer_id=7, producer_epoch=3, base_sequence=0)
     client.ask(produce_request(9, topic, (0, batch)))
-    monkeypatch.setattr("sparklog.wire.handlers.producers._told", slow)
-    key = ApiKey.DESCRIBE_PRODUCERS
-    asked = part(key, 0, "TopicRequest", name=topic, partition_indexes=(0,))
-    client.send(body(key, 0, topics=(asked,)))
-    assert begun.wait(10)
-    try:
-        with Client(running.port) as other:
-            other.socket.settimeout(5)
-            other.ask(request(ApiKey.API_VERSIONS, 0))
-    finally:
-        may_end.set()
+    key, slow = ApiKey.DESCRIBE_PRODUCERS, (producers, "_told")
+    asked = body(key, 0, topics=(part(key, 0, "TopicRequest", name=topic, partition_indexes=(0,)),))
+    check_others_are_answered(running, monkeypatch, slow, lambda: client.send(asked))
     assert client.receive(key, 0).topics[0].partitions[0].active_producers

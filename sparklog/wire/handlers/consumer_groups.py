@@ -26,9 +26,7 @@ CLIENT_MAKES_ID_SINCE: Final = 1
 """The first version of ConsumerGroupHeartbeat in which clients make their member ids (KIP-1082)."""
 CONSUMER_PROTOCOL: Final = 1
 """The member type of ConsumerGroupDescribe: classic members are 0, and are in other groups here."""
-HIDDEN_TOPICS: Final = (
-    "The group has described topic(s) that the client is not authorized to describe."
-)
+HIDDEN_TOPICS: Final = "the group reads topics that the client may not see"
 
 Fields = dict[str, Any]
 

@@ -35,7 +35,7 @@ async def describe_configs(call: Call) -> Reply:
         return call.answer({"results": results})
 
     # A topic takes milliseconds, and MirrorMaker 2 asks for all: other clients must not wait.
-    return await call.gateway.administer(described)
+    return await call.gateway.lookup(described)
 
 
 async def list_config_resources(call: Call) -> Reply:

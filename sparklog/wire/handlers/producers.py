@@ -33,7 +33,7 @@ async def describe_producers(call: Call) -> Reply:
         ]
         return call.answer({"topics": topics})
 
-    return await gateway.administer(described)  # other clients do not wait for many producers
+    return await gateway.lookup(described)  # other clients do not wait for many producers
 
 
 def _described(call: Call, image: Image, name: str, partition: int) -> dict[str, Any]:

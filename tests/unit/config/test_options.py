@@ -12,6 +12,7 @@ from sparklog.config.options import (
     STREAM_OPTIONS,
     Option,
     parse_options,
+    storage_settings,
 )
 from sparklog.errors import InvalidOptionError
 
@@ -150,3 +151,8 @@ class TestStorage:
 
         assert storage == {"AWS_REGION": "x", "aws_endpoint_url": "y"}
         assert values["flush"] == "none"
+
+
+def test_storage_settings_are_found_in_any_case() -> None:
+    given = {"storage.region": "x", "STORAGE.endpoint": 1, "topic": "t", "storages": "no"}
+    assert storage_settings(given) == {"region": "x", "endpoint": "1"}

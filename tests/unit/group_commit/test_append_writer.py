@@ -26,6 +26,7 @@ from sparklog.group_commit.append_slots import (
     Slot,
 )
 from sparklog.group_commit.append_topics import Target, TopicAppends
+from sparklog.group_commit.failed_firsts import FailedFirsts
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log_writer import shared_segment
 from sparklog.log_writer.plan import WriteOptions
@@ -333,10 +334,11 @@ def test_a_row_is_that_of_a_segment_builder(batches: list[bytes], end_offset: in
         Checked(Slot(Append("id", 0, one), 13), check_client_batch(one, target.config, NOW_MS, 13))
         for one in batches
     ]
-    (partition,) = TopicAppends(target, checked, Admission(NO_TRANSACTIONAL_IDS)).partitions
+    admission = Admission(NO_TRANSACTIONAL_IDS, FailedFirsts())
+    (partition,) = TopicAppends(target, checked, admission).partitions
     data = b"".join(map(flat_view, partition.pieces))
     partition.lie_at("__shared/x.log", 70, 5)
-    partition.place(grown.partition(0), Admission(NO_TRANSACTIONAL_IDS))
+    partition.place(grown.partition(0), Admission(NO_TRANSACTIONAL_IDS, FailedFirsts()))
     builder = SegmentBuilder(end_offset, 0)
     least = min(batch.min_timestamp for _, batch in checked)
     builder.append(scan_batches(data).batches, min_timestamp=least, data=data)

@@ -65,7 +65,7 @@ class TestFailedFirsts:
     def test_the_smallest_counts_until_one_lands(self) -> None:
         failed = FailedFirsts()
         for number in (5, 3, 4):
-            failed.note(slot(batch(number)))
+            failed.note(slot(batch(number)), NOW_MS)
 
         assert [self.asked(failed, number) for number in (3, 4)] == [True, False]
         assert self.asked(failed, 9, epoch=1)
@@ -75,7 +75,7 @@ class TestFailedFirsts:
     @pytest.mark.parametrize("data", [b"damaged", client_batch("x")])
     def test_a_batch_without_a_producer_is_not_noted(self, data: bytes) -> None:
         failed = FailedFirsts()
-        failed.note(slot(data))
+        failed.note(slot(data), NOW_MS)
 
         assert not failed._lowest
 
@@ -83,6 +83,18 @@ class TestFailedFirsts:
         monkeypatch.setattr(failed_firsts, "KEPT", 1)
         failed = FailedFirsts()
         for producer_id in (7, 8):
-            failed.note(slot(batch(0, producer_id)))
+            failed.note(slot(batch(0, producer_id)), NOW_MS)
 
         assert self.asked(failed, 1)
+
+    def test_one_is_forgotten_when_a_state_would_be(self) -> None:
+        """The client may have sent the batch again to another instance."""
+        failed = FailedFirsts()
+        failed.note(slot(batch(0)), NOW_MS)
+        failed.forget(NOW_MS)
+        assert not self.asked(failed, 9)
+        failed.note(slot(batch(1)), NOW_MS + 5)
+        failed.forget(NOW_MS + 5)
+        assert not self.asked(failed, 9)
+        failed.forget(NOW_MS + 6)
+        assert self.asked(failed, 9)

@@ -21,9 +21,8 @@ from tests.naive.decode import MalformedError, read_log
 from tests.naive.records import Record
 from tests.strategies import base_offsets, compressed, headers, numbered
 
-NOW = golden.T0 + 5000
+T0, NOW = golden.T0, golden.T0 + 5000
 DAY_MS = 86_400_000
-T0 = golden.T0
 TRANSACTIONAL = 16
 FOR_EVER = 2**63 - 1  # the largest delete.retention.ms, and the latest delete horizon
 

@@ -1,12 +1,13 @@
 """Batches that the storage fails: those behind them do not land before them."""
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from sparklog.config import TopicConfig
 from sparklog.errors import OutOfOrderSequenceError, StorageError
-from sparklog.group_commit import failed_firsts
+from sparklog.group_commit import append_writer, failed_firsts
 from sparklog.group_commit.append_slots import Append, Slot
 from sparklog.group_commit.failed_firsts import FailedFirsts
 from sparklog.metadata.transactions import TransactionPartition
@@ -29,9 +30,9 @@ def slot(data: bytes) -> Slot:
     return Slot(Append(*PLACE, data), 13)
 
 
-def test_the_next_batch_of_a_new_producer_waits_for_the_first(
-    log_dir: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def after_a_failure(log_dir: str, monkeypatch: pytest.MonkeyPatch, *sequences: int) -> list[Any]:
+    """The outcomes of batches, after the storage has failed a producer's first one."""
+
     def fails(*_: object) -> None:
         monkeypatch.undo()
         raise StorageError("the store is out of reach")
@@ -41,12 +42,26 @@ def test_the_next_batch_of_a_new_producer_waits_for_the_first(
         first = world.send(batch(0))
         await world.begun()
         outcomes = [await first]
-        outcomes += [await world.send(batch(number)) for number in (1, 0, 1)]
+        outcomes += [await world.send(batch(number)) for number in sequences]
         return [getattr(one, "base_offset", type(one)) for [one] in outcomes]
 
-    found = run(catalog(log_dir), work)
+    return run(catalog(log_dir), work)
+
+
+def test_the_next_batch_of_a_new_producer_waits_for_the_first(
+    log_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = after_a_failure(log_dir, monkeypatch, 1, 0, 1)
     assert found == [StorageError, OutOfOrderSequenceError, 0, 1]
     assert values(log_dir)[0] == ["0", "1"]
+
+
+def test_it_does_not_wait_for_longer_than_a_state_is_kept(
+    log_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with patch.object(append_writer, "PRODUCER_ID_EXPIRATION_MS", -60_000):
+        found = after_a_failure(log_dir, monkeypatch, 1)
+    assert found == [StorageError, 0]
 
 
 class TestFailedFirsts:

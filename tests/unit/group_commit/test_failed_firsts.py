@@ -45,7 +45,8 @@ def after_a_failure(log_dir: str, monkeypatch: pytest.MonkeyPatch, *sequences: i
         outcomes += [await world.send(batch(number)) for number in sequences]
         return [getattr(one, "base_offset", type(one)) for [one] in outcomes]
 
-    return run(catalog(log_dir), work)
+    found: list[Any] = run(catalog(log_dir), work)
+    return found
 
 
 def test_the_next_batch_of_a_new_producer_waits_for_the_first(

@@ -10,6 +10,7 @@ ignored, so that the output of a consume can be the input of a produce.
 import base64
 import binascii
 import json
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklog.cli.interrupt import Interrupts, Readable
-from sparklog.errors import SchemaError
+from sparklog.errors import SchemaError, SparklogWarning
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 """How much input is read at once."""
@@ -107,7 +108,8 @@ def read_messages(
 ) -> Iterator[pa.Array]:
     """Yield the messages of a stream, as many at a time as a chunk has; empty ones are left out.
 
-    The text after the last delimiter is a message, too. An empty `delimiter` takes the stream
+    The text after the last delimiter is a message, too, unless a signal has ended the input: then
+    it may be half a message, and is left out with a warning. An empty `delimiter` takes the stream
     as one message.
     """
     rest: list[bytes] = []
@@ -118,7 +120,10 @@ def read_messages(
             rest = [left]
             yield messages
     last = b"".join(rest)
-    if last:
+    if last and interrupts.asked:
+        problem = f"interrupted within a message: its first {len(last)} bytes are left out"
+        warnings.warn(problem, SparklogWarning, stacklevel=2)
+    elif last:
         yield pa.array([last], pa.binary())
 
 

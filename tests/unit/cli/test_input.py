@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sparklog.cli.input import InputRows, TextFormat, json_rows, read_messages, with_partition
 from sparklog.cli.interrupt import Interrupts
-from sparklog.errors import SchemaError
+from sparklog.errors import SchemaError, SparklogWarning
 
 
 def messages_of(data: bytes, delimiter: bytes, chunk_bytes: int) -> list[bytes]:
@@ -53,6 +53,15 @@ class TestMessages:
         assert next(blocks).to_pylist() == [b"a", b"b"]
         interrupts.asked = True
         assert list(blocks) == []
+
+    def test_half_a_message_of_interrupted_input_is_left_out(self) -> None:
+        interrupts = Interrupts()
+        blocks = read_messages(io.BytesIO(b"a\nbcd\n"), b"\n", interrupts, 4)
+
+        assert next(blocks).to_pylist() == [b"a"]
+        interrupts.asked = True
+        with pytest.warns(SparklogWarning, match="its first 2 bytes are left out"):
+            assert list(blocks) == []
 
 
 class TestText:

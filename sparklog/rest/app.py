@@ -58,8 +58,11 @@ class Application(FastAPI):
         self._answer_plain = Edge(self._plain, service.settings, service.metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] == "http" and self._plain.takes(scope):
+        """Answer one request; HEAD as GET (RFC 9110, 9.3.2): the server leaves the body out."""
+        is_http = scope["type"] == "http"
+        if is_http and scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}
+        if is_http and self._plain.takes(scope):
             scope["app"] = self
             await self._answer_plain(scope, receive, send)
         else:

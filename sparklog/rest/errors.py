@@ -161,4 +161,5 @@ def _methods(request: Request) -> str:
     """Return the methods that any route allows for the path; one route knows only its own."""
     path, routes = request.scope["path"], request.app.state.routes
     fitting = (route for route in routes if route.path_regex.match(path))
-    return ", ".join(sorted(method for route in fitting for method in route.methods))
+    methods = {method for route in fitting for method in route.methods}
+    return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))

@@ -7,6 +7,7 @@ has, commits and acknowledges every group commit, and ends.
 import asyncio
 import os
 import signal
+from socket import socket
 from types import FrameType
 from typing import Any, Final, NoReturn
 
@@ -186,11 +187,18 @@ class GuardedProtocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server; at shutdown it wakes waiting fetches."""
+    """uvicorn's server; at shutdown it wakes waiting fetches, at a start that fails it says why."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
         self._service = service
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        """Listen. Raises OSError where that fails: uvicorn would exit with a code of its own, 3."""
+        try:
+            await super().startup(sockets)
+        except SystemExit as stop:
+            raise (stop.__context__ or stop) from None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take a signal: answer waiting fetches now, not when their time is up."""
@@ -228,7 +236,7 @@ def serve(settings: Settings) -> None:
     """Serve until a signal.
 
     Raises InvalidOptionError for an address that needs tokens, InvalidConfigError for a file of
-    tokens that cannot be read.
+    tokens that cannot be read, OSError for an address that is in use.
     """
     # By default obstore has a thread for each core: to wake them takes longer than their work.
     os.environ.setdefault("TOKIO_WORKER_THREADS", "1")

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from sparklog.group_commit.queue import GroupLimits
@@ -11,6 +11,10 @@ from sparklog.service_settings import PREFIX, Texts
 
 Positive = Annotated[int, Field(gt=0)]
 MIB = 1024 * 1024
+
+
+def _lower(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(str.lower, names))
 
 
 class Settings(BaseSettings):
@@ -27,7 +31,7 @@ class Settings(BaseSettings):
     """The address to listen on; any address but loopback needs tokens_file."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8082
     """The port; the default is that of Confluent's REST Proxy; 0 takes a free one."""
-    allowed_hosts: Texts = ("localhost", "127.0.0.1", "[::1]")
+    allowed_hosts: Annotated[Texts, AfterValidator(_lower)] = ("localhost", "127.0.0.1", "[::1]")
     """Host headers that are allowed without tokens, so that no web page reaches the service."""
     tokens_file: Path | None = None
     """Bearer tokens (sparklog.tokens); without it every client may do everything."""

@@ -187,8 +187,16 @@ class TestUnexpected:
         answer = client.put("/topics")
 
         assert (answer.status_code, answer.json()["error_code"]) == (405, 405)
-        assert answer.headers["allow"] == "GET"
-        assert client.put("/topics/t").headers["allow"] == "GET, POST"
+        assert answer.headers["allow"] == "GET, HEAD"
+        assert client.put("/topics/t").headers["allow"] == "GET, HEAD, POST"
+
+    @pytest.mark.parametrize("path", ["/topics", "/topics/t/partitions/0/offsets", "/topics/none"])
+    def test_head_is_get_without_a_body(self, client: TestClient, log_dir: str, path: str) -> None:
+        append(log_dir, 0, "a")
+        got, answer = client.get(path), client.head(path)
+
+        assert (answer.status_code, answer.content) == (got.status_code, b"")
+        assert answer.headers["content-length"] == str(len(got.content))
 
 
 class TestPage:

@@ -142,6 +142,15 @@ class TestListening:
 
         assert answers == [200, 200, 200, 403, 403]
 
+    def test_an_allowed_host_is_found_in_any_case(self, log_dir: str) -> None:
+        with client_for(settings_for(log_dir, allowed_hosts="Log.Example")) as client:
+            answers = [
+                client.get("/topics", headers={"Host": host}).status_code
+                for host in ("log.example:80", "Log.Example", "localhost")
+            ]
+
+        assert answers == [200, 200, 403]
+
     def test_a_request_from_beyond_is_refused(self, log_dir: str) -> None:
         app = client_for(settings_for(log_dir)).app
 

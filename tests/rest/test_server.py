@@ -1,8 +1,10 @@
 """uvicorn's protocol as it is guarded: what a client that takes no answer costs."""
 
 import asyncio
+import socket
 from typing import Any
 
+import pytest
 from uvicorn.server import ServerState
 
 from sparklog.rest.server import GuardedProtocol, server_of
@@ -44,6 +46,13 @@ def connected(log_dir: str, transport: Transport) -> GuardedProtocol:
 def test_a_shutdown_may_take_parts_of_a_second(log_dir: str) -> None:
     config = server_of(settings_for(log_dir, shutdown_timeout_ms=900)).config
     assert config.timeout_graceful_shutdown == 0.9
+
+
+def test_an_address_in_use_is_an_error_of_the_system(log_dir: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        server = server_of(settings_for(log_dir, port=taken.getsockname()[1]))
+        with pytest.raises(OSError, match="address already in use"):
+            asyncio.run(server.serve())
 
 
 class TestAnswers:

@@ -19,14 +19,12 @@ class Status(BaseModel):
     status: str = "ok"
 
 
-@router.head("/healthy", include_in_schema=False)
 @router.get("/healthy")
 async def read_health() -> Status:
     """Whether the process answers."""
     return Status()
 
 
-@router.head("/ready", include_in_schema=False)
 @router.get("/ready")
 async def read_readiness(request: Request) -> Status:
     """Whether the log dir can be read; 503 if it cannot."""

@@ -6,10 +6,17 @@ modules, so that `--help` and completion answer at once.
 """
 
 import sys
+from typing import Final
+
+INTERRUPTED: Final = 130
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code: 0, 1 for a failure, 2 for misuse."""
-    from sparklog.cli.app import run
+    """Run the command line and leave with its exit code, also where Ctrl-C comes while it loads."""
+    try:
+        from sparklog.cli.app import run
 
-    sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    sys.exit(code)

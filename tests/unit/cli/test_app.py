@@ -142,6 +142,21 @@ class TestFailure:
 
         assert (outcome.code, outcome.err) == (130, "")
 
+    def test_interrupted_while_it_loads_is_130(self) -> None:
+        code = (
+            "import sys, signal\n"
+            "class Slow:\n"
+            "    def find_spec(self, name, *_):\n"
+            "        if name == 'sparklog.cli.app': signal.raise_signal(signal.SIGINT)\n"
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+            "sys.meta_path.insert(0, Slow())\n"
+            "from sparklog.cli import main\n"
+            "main()"
+        )
+        ended = python(code, "topic", "list")
+
+        assert (ended.returncode, ended.stderr) == (130, "")
+
 
 class TestPipes:
     def test_a_reader_that_has_had_enough_is_no_error(self, flights: CommandLine) -> None:

@@ -21,10 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklog.cli.interrupt import Interrupts, Readable
-from sparklog.errors import SchemaError, SparklogWarning
+from sparklog.errors import RecordTooLargeError, SchemaError, SparklogWarning
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 """How much input is read at once."""
+MESSAGE_BYTES_MAX: Final = 2**31 - 2
+"""The most bytes of a message, with the chunk of its end: the largest value of Arrow."""
 
 HEADERS_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _FIELDS: Final = (
@@ -110,27 +112,29 @@ def read_messages(
 
     The text after the last delimiter is a message, too, unless a signal has ended the input: then
     it may be half a message, and is left out with a warning. An empty `delimiter` takes the stream
-    as one message.
+    as one message. Raises RecordTooLargeError.
     """
     rest: list[bytes] = []
+    size, tail = 0, b""
     while data := interrupts.read(stream, chunk_bytes):
         rest.append(data)
-        if delimiter and delimiter in _tail(rest, len(delimiter)):
-            messages, left = _cut(b"".join(rest), delimiter)
-            rest = [left]
+        size += len(data)
+        if size > MESSAGE_BYTES_MAX:
+            raise RecordTooLargeError(
+                f"no end of a message (-D) within {MESSAGE_BYTES_MAX} bytes, the most of a message"
+            )
+        seen = tail + data  # a delimiter may be cut in two
+        if delimiter and delimiter in seen:
+            messages, seen = _cut(b"".join(rest), delimiter)
+            rest, size = [seen], len(seen)
             yield messages
+        tail = seen[max(len(seen) + 1 - len(delimiter), 0) :]
     last = b"".join(rest)
     if last and interrupts.asked:
         problem = f"interrupted within a message: its first {len(last)} bytes are left out"
         warnings.warn(problem, SparklogWarning, stacklevel=2)
     elif last:
         yield pa.array([last], pa.binary())
-
-
-def _tail(parts: Sequence[bytes], size: int) -> bytes:
-    """Return the last part, and before it the bytes of a delimiter that may be cut in two."""
-    before = b"".join(parts[:-1])[1 - size :] if size > 1 else b""
-    return before + parts[-1]
 
 
 def _cut(data: bytes, delimiter: bytes) -> tuple[pa.Array, bytes]:

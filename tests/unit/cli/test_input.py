@@ -9,9 +9,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sparklog.cli import input as cli_input
 from sparklog.cli.input import InputRows, TextFormat, json_rows, read_messages, with_partition
 from sparklog.cli.interrupt import Interrupts
-from sparklog.errors import SchemaError, SparklogWarning
+from sparklog.errors import RecordTooLargeError, SchemaError, SparklogWarning
 
 
 def messages_of(data: bytes, delimiter: bytes, chunk_bytes: int) -> list[bytes]:
@@ -45,6 +46,16 @@ class TestMessages:
     def test_an_empty_delimiter_takes_everything(self) -> None:
         assert messages_of(b"a\nb\n", b"", 1) == [b"a\nb\n"]
         assert messages_of(b"", b"", 1) == []
+
+    @pytest.mark.parametrize("delimiter", [b"", b"\n"])
+    def test_a_message_without_an_end_is_refused(
+        self, monkeypatch: pytest.MonkeyPatch, delimiter: bytes
+    ) -> None:
+        monkeypatch.setattr(cli_input, "MESSAGE_BYTES_MAX", 4)
+
+        assert messages_of(b"abcd", delimiter, 2) == [b"abcd"]
+        with pytest.raises(RecordTooLargeError, match="within 4 bytes"):
+            messages_of(b"abcde", delimiter, 2)
 
     def test_interrupted_input_ends_with_what_was_read(self) -> None:
         interrupts = Interrupts()

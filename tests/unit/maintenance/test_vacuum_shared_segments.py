@@ -13,6 +13,7 @@ from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.fold import fold
 from sparklog.model import SegmentEntry
 from sparklog.storage.local import LocalFiles
 from tests import edits
@@ -44,6 +45,19 @@ def drop_slices(log_dir: str, *entries: SegmentEntry) -> None:
     found = catalog(log_dir)
     keys = [entry.key for entry in entries]
     edits.edited(found, found.topic("t"), remove=keys, removed_ms=found.clock.now_ms())
+
+
+def test_lets_others_write_though_the_clock_is_a_year_ahead(log_dir: str) -> None:
+    put_shared(log_dir)
+    put(Path(log_dir), f"{CLUSTER_METADATA}/.tmp-1")
+    swept = sweep(log_dir, clock=later(365 * DAY_MS))
+    assert (swept.count("files", "__shared"), swept.count("metadata_files", CLUSTER_METADATA)) == (
+        1,
+        1,
+    )
+
+    add_slices(log_dir, "t", put_shared(log_dir))
+    assert fold(catalog(log_dir).log) is not None
 
 
 class TestSharedSegment:

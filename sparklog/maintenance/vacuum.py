@@ -24,7 +24,7 @@ from itertools import chain, groupby, islice
 from typing import Any, Final
 
 from sparklog.config.topic import TopicConfig
-from sparklog.errors import InvalidOptionError, SparklogError
+from sparklog.errors import InvalidOptionError, SparklogError, StorageFullError
 from sparklog.log.names import partition_dir
 from sparklog.log.vacuum import Fate, fates, horizon_above
 from sparklog.maintenance.deleting import LOCAL_CHUNK, Sum, delete_files, problems_of
@@ -287,7 +287,8 @@ class _Names:
 def _execute(context: JobContext, topic: TopicDescription, garbage: _Garbage) -> Outcome:
     """Unlink a topic's garbage: of the listed files, or of all its files if these are too many.
 
-    Files that are written meanwhile stay: they are younger than the horizon.
+    Files that are written meanwhile stay: they are younger than the horizon. If the disk is too
+    full for the horizon's entry, the files that need no higher horizon are unlinked first.
     """
     catalog, now_ms = context.catalog, context.clock.now_ms()
 
@@ -298,21 +299,20 @@ def _execute(context: JobContext, topic: TopicDescription, garbage: _Garbage) ->
         horizon_ms = horizon_above([garbage.orphans_ms, *births_ms], limit_ms)
         return TopicEdit(vacuum_horizon_ms=horizon_ms)
 
-    catalog.commit(topic, plan, operation=VACUUM)
+    try:
+        catalog.commit(topic, plan, operation=VACUUM)
+    except StorageFullError:
+        _unlink(context, _doomed(context, catalog.topic_image(topic), garbage, now_ms))
+        catalog.commit(topic, plan, operation=VACUUM)
     image = catalog.topic_image(topic)
     topic = image.description  # its configs may have changed since the run began
     if image.closed_ms is not None:
         return Outcome(counts={"conflicts": 1})  # deleted meanwhile: its own step erases it
-    directory, removed = topic_directory(topic), image.removed
-    files: Iterable[FileStat] = garbage.listed or ()
-    if garbage.listed is None:
-        files = _of_log(directory, context.files.list(directory, recursive=True), [])
-    # By the committed horizon: commits refuse files from before it, and no others.
-    found = _judged(topic, image, removed, files, now_ms, image.vacuum_horizon_ms)
-    unlinked, unknown, failed = _unlink(context, chain.from_iterable(some for _, some in found))
+    directory = topic_directory(topic)
+    unlinked, unknown, failed = _unlink(context, _doomed(context, image, garbage, now_ms))
     forgotten = [
         entry.key
-        for entry in _forgettable(topic, removed, now_ms)
+        for entry in _forgettable(topic, image.removed, now_ms)
         if not failed or not any(f"{directory}/{path}" in failed for path in paths_of(entry))
     ]
     receipts_ms, producers_ms = now_ms - RECEIPT_TTL_MS, now_ms - PRODUCER_ID_EXPIRATION_MS
@@ -340,6 +340,19 @@ def _execute(context: JobContext, topic: TopicDescription, garbage: _Garbage) ->
         },
         problems=problems_of(failed),
     )
+
+
+def _doomed(
+    context: JobContext, image: TopicImage, garbage: _Garbage, now_ms: int
+) -> Iterator[tuple[Fate, FileStat]]:
+    """Yield a topic's garbage by an image's horizon: commits refuse older files, and no others."""
+    topic = image.description
+    files: Iterable[FileStat] = garbage.listed or ()
+    if garbage.listed is None:
+        directory = topic_directory(topic)
+        files = _of_log(directory, context.files.list(directory, recursive=True), [])
+    judged = _judged(topic, image, image.removed, files, now_ms, image.vacuum_horizon_ms)
+    return chain.from_iterable(some for _, some in judged)
 
 
 def _unlink(

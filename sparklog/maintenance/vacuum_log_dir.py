@@ -21,7 +21,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from sparklog.config.topic import TopicConfig, every_config
-from sparklog.errors import InvalidConfigError, UsageError
+from sparklog.errors import InvalidConfigError, StorageFullError, UsageError
 from sparklog.log.names import (
     CLUSTER_METADATA,
     LOG_SUFFIX,
@@ -44,6 +44,7 @@ from sparklog.table.schema import TABLE
 
 SHARED: Final = SHARED_PREFIX.rstrip("/")
 VACUUM: Final = "VACUUM"
+UNLINKING: Final = "unlinking shared segments"
 
 
 class LogDirFiles:
@@ -228,8 +229,7 @@ def log_dir_steps(context: JobContext, found: LogDirFiles) -> Iterator[Step]:
         return
     garbage = _shared_garbage(image, found.shared, horizon_ms, now_ms)
     if rows := garbage.rows():
-        births_ms = [_born_ms(path) or 0 for path in garbage.doomed]
-        execute = partial(_vacuum_shared, context, found.shared, births_ms)
+        execute = partial(_vacuum_shared, context, garbage)
         yield Step(topic=SHARED, rows=rows, execute=execute)
     yield from _own_step(context, image, found)
 
@@ -322,13 +322,17 @@ def _born_ms(path: str) -> int | None:
     return uuid7_ms(uuid) if is_ours else None
 
 
-def _vacuum_shared(
-    context: JobContext, sizes: Mapping[str, int], births_ms: Collection[int]
-) -> Outcome:
-    image, now_ms = _commit_horizon(context, births_ms), context.clock.now_ms()
-    garbage = _shared_garbage(image, sizes, image.horizon_ms, now_ms)
+def _vacuum_shared(context: JobContext, planned: _SharedGarbage) -> Outcome:
+    sizes, births_ms = planned.sizes, [_born_ms(path) or 0 for path in planned.doomed]
+    try:
+        image = _commit_horizon(context, births_ms)
+    except StorageFullError:
+        # A segment whose row says that it is unused gets no slice any more: it makes room.
+        delete_files(context, planned.unused, UNLINKING)
+        image = _commit_horizon(context, births_ms)
+    garbage = _shared_garbage(image, sizes, image.horizon_ms, context.clock.now_ms())
     doomed = garbage.doomed
-    failed = delete_files(context, doomed, "unlinking shared segments")
+    failed = delete_files(context, doomed, UNLINKING)
     forgotten = [path for path in garbage.unused if path not in failed]
 
     def plan(image: Image) -> Edit | Done:

@@ -27,6 +27,7 @@ from tests.maintenance import alter, make_unreadable, new_topic
 from tests.sweeping import (
     DAY_MS,
     HOUR_MS,
+    Full,
     directory_of,
     later,
     make_old,
@@ -337,6 +338,14 @@ class TestProblems:
         (problem,) = swept.outcome().problems
         assert problem.startswith("1 files could not be deleted, the first: cannot delete t-")
         assert (swept.count("files"), swept.count("segments"), removed_rows(log_dir)) == (3, 1, 1)
+
+    def test_a_full_disk_gets_room_from_what_needs_no_commit(self, log_dir: str) -> None:
+        remove(log_dir, 0)
+        orphan = put(directory_of(log_dir))
+        swept = sweep(log_dir, files=Full(log_dir))
+
+        assert (swept.code, swept.count("segments"), removed_rows(log_dir)) == (DONE, 1, 0)
+        assert not orphan.exists()
 
     def test_a_task_that_fails_fails_for_its_files(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch

@@ -22,6 +22,7 @@ from tests.maintenance import new_topic
 from tests.sweeping import (
     DAY_MS,
     HOUR_MS,
+    Full,
     Stuck,
     add_slices,
     delete,
@@ -72,6 +73,16 @@ class TestSharedSegment:
         assert swept.outcome("__shared").counts == counts
         assert swept.reports[0].rows[0]["what"] == "unused shared segments"
         assert not (Path(log_dir) / path).exists()
+        assert path not in catalog(log_dir).image().shared
+
+    def test_makes_room_on_a_full_disk(self, log_dir: str) -> None:
+        path = put_shared(log_dir)
+        drop_slices(log_dir, add_slices(log_dir, "t", path))
+        orphan = put_shared(log_dir)
+        swept = sweep(log_dir, files=Full(log_dir))
+
+        assert (swept.code, swept.count("files", "__shared")) == (DONE, 2)
+        assert not (Path(log_dir) / orphan).exists()
         assert path not in catalog(log_dir).image().shared
 
     def test_stays_while_a_topic_has_a_slice(self, log_dir: str) -> None:

@@ -4,12 +4,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock, SystemClock
-from sparklog.errors import StoragePermissionError
+from sparklog.errors import StorageFullError, StoragePermissionError
 from sparklog.fleet import Fleet, LocalFleet
 from sparklog.log.names import LOG_SUFFIX, segment_name, uuid7
 from sparklog.log_writer import TopicWriter, WriteOptions, plan_write
@@ -132,6 +133,21 @@ def delete(log_dir: str, topic: str = "gone") -> Path:
     directory = directory_of(log_dir, topic)
     AdminClient(log_dir).delete_topics([topic])
     return directory
+
+
+class Full(LocalFiles):
+    """A disk that takes no entry until a file was deleted."""
+
+    has_room = False
+
+    def put_new(self, path: str, *arguments: Any, **options: Any) -> bool:
+        if not self.has_room:
+            raise StorageFullError(f"cannot put {path}")
+        return super().put_new(path, *arguments, **options)
+
+    def delete(self, path: str) -> None:
+        self.has_room = True
+        super().delete(path)
 
 
 class Stuck(LocalFiles):

@@ -56,7 +56,8 @@ class Examined:
 class Source:
     """The place of a `.log`: bytes [start, size) of `name` in `files`; `path` is for messages.
 
-    `is_newest`: the file may end with a part of a batch, if its broker was killed.
+    `is_newest`: the file may end with a part of a batch, if its broker was killed, or with zeros,
+    if there was a power cut or the topic has `preallocate=true`.
     """
 
     files: Files
@@ -77,8 +78,9 @@ def source_of(partition: PartitionDir, files: SegmentFiles, *, is_newest: bool) 
 def walked(source: Source) -> Iterator[tuple[Bytes, int, BatchTable]]:
     """Yield (bytes, their position in the file, batches) window by window.
 
-    Ends before a torn batch if the file is the newest. Raises CorruptRecordError with file and
-    position if there is no batch, or a batch above BATCH_BYTES_MAX.
+    Ends before a torn batch, or before zeros behind a batch, if the file is the newest. Raises
+    CorruptRecordError with file and position if there is no batch, or a batch above
+    BATCH_BYTES_MAX.
     """
     position, need = source.start, WINDOW_BYTES
     while position < source.size:
@@ -97,9 +99,18 @@ def walked(source: Source) -> Iterator[tuple[Bytes, int, BatchTable]]:
             elif size <= left:
                 need = size
                 continue
-        if source.is_newest and problem.startswith("truncated"):
+        is_torn = problem.startswith("truncated") or (position > 0 and _is_blank(source, position))
+        if source.is_newest and is_torn:
             return
         raise CorruptRecordError(problem, file=source.path, position=position)
+
+
+def _is_blank(source: Source, position: int) -> bool:
+    """Whether the file has only zeros from a position on."""
+    return not any(
+        byte_view(source.files.view(source.name, WINDOW_BYTES, start)).any()
+        for start in range(position, source.size, WINDOW_BYTES)
+    )
 
 
 def examine(

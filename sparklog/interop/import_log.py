@@ -92,7 +92,7 @@ class PartitionReport:
         """The warning about the partition; None without a problem, torn bytes and notes."""
         if self.problem is not None:
             return f"{self.topic_partition} was not imported: {self.problem}"
-        torn = f"{self.torn_bytes} bytes of a batch that was cut are left out"
+        torn = f"{self.torn_bytes} bytes behind the last whole batch are left out"
         notes = [*([torn] if self.torn_bytes else []), *self.notes]
         return f"{self.topic_partition}: {'; '.join(notes)}" if notes else None
 

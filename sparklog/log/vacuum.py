@@ -10,6 +10,9 @@
 
 A file's age is the time in its uuid, never its modification time. Every commit refuses a file that
 it names for the first time and that is older than the horizon. So an orphan stays an orphan.
+
+The horizon is just above the youngest file that goes. A higher one would protect no file, and if
+the clock of the machine is ahead, it would refuse all files that other machines write.
 """
 
 import re
@@ -52,6 +55,11 @@ def fates(
             directory, _, name = path.rpartition("/")
             found[_fate_of_stranger(directory, name, horizon_ms)].append(path)
     return found
+
+
+def horizon_above(births_ms: Iterable[int], limit_ms: int) -> int:
+    """Return the horizon (ms) for files that were made at these times: `limit_ms` at most."""
+    return max(0, min(max(births_ms, default=-1) + 1, limit_ms))
 
 
 def _fate_of_stranger(directory: str, name: str, horizon_ms: int) -> Fate:

@@ -18,6 +18,7 @@ from functools import partial
 from typing import NamedTuple
 
 from sparklog.config.topic import TopicConfig
+from sparklog.log.vacuum import horizon_above
 from sparklog.maintenance.deleting import delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.model import TopicDescription
@@ -96,9 +97,11 @@ def _delete(context: JobContext, topic: TopicDescription, files: Sequence[FileSt
     bounds = _bounds(context, topic)
     snapshot = delta_log(context.files, topic, context.clock).snapshot()
     doomed = [one for one in files if _is_garbage(topic, one, snapshot, bounds)]
-    if snapshot.exists and any(_path(topic, one) not in snapshot.removed for one in doomed):
+    paths = [path for one in doomed if (path := _path(topic, one)) not in snapshot.removed]
+    if snapshot.exists and paths:
         # A build may be about to add such a file: from this commit on it is refused.
-        change = Change(operation=VACUUMED, horizon_ms=bounds.horizon_ms)
+        horizon_ms = horizon_above([born_ms_of(path) or 0 for path in paths], bounds.horizon_ms)
+        change = Change(operation=VACUUMED, horizon_ms=horizon_ms)
         snapshot = commit(context.files, topic, context.clock, change)
         doomed = [one for one in doomed if _is_garbage(topic, one, snapshot, bounds)]
     failed = delete_files(context, [one.path for one in doomed], "unlinking files of a table")

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sparklog.clock import Clock
+from sparklog.metadata.edit import Lease
 from sparklog.metadata.leases import acquire
 from sparklog.metadata.log import MetadataLog
 
@@ -40,13 +41,17 @@ class Timetable:
             return 0
         now_ms = self.clock.now_ms()
         ttl_ms = min(interval_ms, RETRY_MS)
-        lease = acquire(self.log, _name(job, interval_ms), self.owner, now_ms, ttl_ms=ttl_ms)
+        lease = self._acquired(job, interval_ms, now_ms, ttl_ms)
         return 0 if lease.owner == self.owner else lease.expires_ms - now_ms
 
     def ended(self, job: str, interval_ms: int, started_ms: int) -> None:
         """Note that a claimed run has ended. Raises as `MetadataLog.commit`."""
         if interval_ms >= KEPT_MS:
-            acquire(self.log, _name(job, interval_ms), self.owner, started_ms, ttl_ms=interval_ms)
+            self._acquired(job, interval_ms, started_ms, interval_ms)
+
+    def _acquired(self, job: str, interval_ms: int, now_ms: int, ttl_ms: int) -> Lease:
+        name = _name(job, interval_ms)
+        return acquire(self.log, name, self.owner, now_ms, ttl_ms=ttl_ms, longest_ms=interval_ms)
 
 
 def _name(job: str, interval_ms: int) -> str:

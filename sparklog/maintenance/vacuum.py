@@ -24,9 +24,9 @@ from itertools import chain, groupby, islice
 from typing import Any, Final
 
 from sparklog.config.topic import TopicConfig
-from sparklog.errors import InvalidOptionError, SparklogError
+from sparklog.errors import InvalidOptionError, SparklogError, StorageFullError
 from sparklog.log.names import partition_dir
-from sparklog.log.vacuum import Fate, fates
+from sparklog.log.vacuum import Fate, fates, horizon_above
 from sparklog.maintenance.deleting import LOCAL_CHUNK, Sum, delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.table_garbage import table_steps
@@ -42,7 +42,7 @@ from sparklog.metadata.catalog import (
     RECEIPT_TTL_MS,
     topic_directory,
 )
-from sparklog.metadata.check import paths_of
+from sparklog.metadata.check import birth_ms, paths_of
 from sparklog.metadata.edit import TopicEdit
 from sparklog.metadata.image import TopicImage
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS
@@ -139,7 +139,7 @@ def _steps(
         yield failing_step(topic.name, error)
     rows = garbage.rows()
     if rows:
-        execute = partial(_execute, context, topic, garbage.listed)
+        execute = partial(_execute, context, topic, garbage)
         yield Step(topic=topic.name, rows=rows, execute=execute)
 
 
@@ -160,7 +160,8 @@ class _Garbage:
     """The garbage of one topic, counted: files by fate and partition, and rows.
 
     The partition is None for files outside a partition's directory. `listed` are the files, sorted
-    by directory, or None if they are more than UNLINKED_MAX.
+    by directory, or None if they are more than UNLINKED_MAX. `orphans_ms`: when the youngest orphan
+    was made, -1 without one.
     """
 
     listed: Sequence[FileStat] | None
@@ -168,6 +169,7 @@ class _Garbage:
     segments: int
     receipts: int
     producers: int
+    orphans_ms: int
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of the plan; [] if there is nothing to do or to report."""
@@ -194,6 +196,7 @@ def _garbage(
     """Count the garbage among a topic's files by an image; `files` are sorted by path."""
     found: dict[tuple[Fate, int | None], Sum] = {}
     listed: list[FileStat] = []
+    orphans_ms = -1
     removed = image.removed
     horizon_ms = _horizon_ms(TopicConfig.parse(topic.configs), now_ms)
     for folder, judged in _judged(topic, image, removed, files, now_ms, horizon_ms):
@@ -201,6 +204,8 @@ def _garbage(
         partition = int(number) if number.isdecimal() else None
         for fate, file in judged:
             found.setdefault((fate, partition), Sum()).add(file)
+            if fate is Fate.ORPHAN:
+                orphans_ms = max(orphans_ms, birth_ms(file.path) or 0)
             if len(listed) <= UNLINKED_MAX:
                 listed.append(file)
     return _Garbage(
@@ -209,6 +214,7 @@ def _garbage(
         len(_forgettable(topic, removed, now_ms)),
         image.receipts_unused_since(now_ms - RECEIPT_TTL_MS),
         image.producers_unused_since(now_ms - PRODUCER_ID_EXPIRATION_MS),
+        orphans_ms,
     )
 
 
@@ -278,34 +284,35 @@ class _Names:
         return live | self._kept[number], self._released[number]
 
 
-def _execute(
-    context: JobContext, topic: TopicDescription, listed: Sequence[FileStat] | None
-) -> Outcome:
-    """Unlink the garbage of a topic among `listed`, or among all its files if that is None.
+def _execute(context: JobContext, topic: TopicDescription, garbage: _Garbage) -> Outcome:
+    """Unlink a topic's garbage: of the listed files, or of all its files if these are too many.
 
-    Files that are written meanwhile stay: they are younger than the horizon.
+    Files that are written meanwhile stay: they are younger than the horizon. If the disk is too
+    full for the horizon's entry, the files that need no higher horizon are unlinked first.
     """
     catalog, now_ms = context.catalog, context.clock.now_ms()
 
     def plan(image: TopicImage) -> TopicEdit:
-        config = TopicConfig.parse(image.description.configs)
-        return TopicEdit(vacuum_horizon_ms=_horizon_ms(config, now_ms))
+        limit_ms = _horizon_ms(TopicConfig.parse(image.description.configs), now_ms)
+        gone = _forgettable(image.description, image.removed, now_ms)
+        births_ms = (birth_ms(path) or 0 for entry in gone for path in paths_of(entry))
+        horizon_ms = horizon_above([garbage.orphans_ms, *births_ms], limit_ms)
+        return TopicEdit(vacuum_horizon_ms=horizon_ms)
 
-    catalog.commit(topic, plan, operation=VACUUM)
+    try:
+        catalog.commit(topic, plan, operation=VACUUM)
+    except StorageFullError:
+        _unlink(context, _doomed(context, catalog.topic_image(topic), garbage, now_ms))
+        catalog.commit(topic, plan, operation=VACUUM)
     image = catalog.topic_image(topic)
     topic = image.description  # its configs may have changed since the run began
     if image.closed_ms is not None:
         return Outcome(counts={"conflicts": 1})  # deleted meanwhile: its own step erases it
-    directory, removed = topic_directory(topic), image.removed
-    files: Iterable[FileStat] = listed or ()
-    if listed is None:
-        files = _of_log(directory, context.files.list(directory, recursive=True), [])
-    # By the committed horizon: commits refuse files from before it, and no others.
-    found = _judged(topic, image, removed, files, now_ms, image.vacuum_horizon_ms)
-    unlinked, unknown, failed = _unlink(context, chain.from_iterable(some for _, some in found))
+    directory = topic_directory(topic)
+    unlinked, unknown, failed = _unlink(context, _doomed(context, image, garbage, now_ms))
     forgotten = [
         entry.key
-        for entry in _forgettable(topic, removed, now_ms)
+        for entry in _forgettable(topic, image.removed, now_ms)
         if not failed or not any(f"{directory}/{path}" in failed for path in paths_of(entry))
     ]
     receipts_ms, producers_ms = now_ms - RECEIPT_TTL_MS, now_ms - PRODUCER_ID_EXPIRATION_MS
@@ -333,6 +340,19 @@ def _execute(
         },
         problems=problems_of(failed),
     )
+
+
+def _doomed(
+    context: JobContext, image: TopicImage, garbage: _Garbage, now_ms: int
+) -> Iterator[tuple[Fate, FileStat]]:
+    """Yield a topic's garbage by an image's horizon: commits refuse older files, and no others."""
+    topic = image.description
+    files: Iterable[FileStat] = garbage.listed or ()
+    if garbage.listed is None:
+        directory = topic_directory(topic)
+        files = _of_log(directory, context.files.list(directory, recursive=True), [])
+    judged = _judged(topic, image, image.removed, files, now_ms, image.vacuum_horizon_ms)
+    return chain.from_iterable(some for _, some in judged)
 
 
 def _unlink(

@@ -13,7 +13,7 @@ whose metadata was restored from an older backup would lose its newest topics. `
 the directory's name erases it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -21,7 +21,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from sparklog.config.topic import TopicConfig, every_config
-from sparklog.errors import InvalidConfigError, UsageError
+from sparklog.errors import InvalidConfigError, StorageFullError, UsageError
 from sparklog.log.names import (
     CLUSTER_METADATA,
     LOG_SUFFIX,
@@ -30,6 +30,7 @@ from sparklog.log.names import (
     topic_id_of,
     uuid7_ms,
 )
+from sparklog.log.vacuum import horizon_above
 from sparklog.maintenance.deleting import LOCAL_CHUNK, Sum, delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.metadata.catalog import topic_directory
@@ -43,6 +44,7 @@ from sparklog.table.schema import TABLE
 
 SHARED: Final = SHARED_PREFIX.rstrip("/")
 VACUUM: Final = "VACUUM"
+UNLINKING: Final = "unlinking shared segments"
 
 
 class LogDirFiles:
@@ -202,7 +204,7 @@ def unknown_topic_steps(
 
 def _delete_unknown_topic(context: JobContext, directory: str) -> Outcome:
     """Erase a directory, unless its topic is known now, or a commit under way may create it."""
-    image = _commit_horizon(context)
+    image = _commit_horizon(context, None)
     if topic_id_of(directory) in image.topics:
         return Outcome(counts={"conflicts": 1})
     for file in context.files.list(directory, recursive=True):
@@ -227,7 +229,7 @@ def log_dir_steps(context: JobContext, found: LogDirFiles) -> Iterator[Step]:
         return
     garbage = _shared_garbage(image, found.shared, horizon_ms, now_ms)
     if rows := garbage.rows():
-        execute = partial(_vacuum_shared, context, found.shared)
+        execute = partial(_vacuum_shared, context, garbage)
         yield Step(topic=SHARED, rows=rows, execute=execute)
     yield from _own_step(context, image, found)
 
@@ -237,12 +239,17 @@ def _horizon_ms(image: Image, now_ms: int) -> int:
     return max(0, now_ms - max(config.orphan_retention_ms for config in _configs(image)))
 
 
-def _commit_horizon(context: JobContext) -> Image:
-    """Commit the log dir's horizon, and return the image after that commit."""
+def _commit_horizon(context: JobContext, births_ms: Collection[int] | None) -> Image:
+    """Commit the log dir's horizon, and return the image after that commit.
+
+    `births_ms`: when the files were made that go. None: the horizon is as high as it may be.
+    """
     now_ms = context.clock.now_ms()
 
     def plan(image: Image) -> Edit:
-        return Edit(operation=VACUUM, horizon_ms=_horizon_ms(image, now_ms))
+        limit_ms = _horizon_ms(image, now_ms)
+        horizon_ms = limit_ms if births_ms is None else horizon_above(births_ms, limit_ms)
+        return Edit(operation=VACUUM, horizon_ms=horizon_ms)
 
     return context.catalog.log.commit(plan).image
 
@@ -263,6 +270,11 @@ class _SharedGarbage:
     orphans: Sequence[str]
     unknown: Sequence[str]
     sizes: Mapping[str, int]
+
+    @property
+    def doomed(self) -> list[str]:
+        """The paths of the files that go."""
+        return [*self.unused, *self.orphans]
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows of the plan; [] if there is nothing to do or to report."""
@@ -310,11 +322,17 @@ def _born_ms(path: str) -> int | None:
     return uuid7_ms(uuid) if is_ours else None
 
 
-def _vacuum_shared(context: JobContext, sizes: Mapping[str, int]) -> Outcome:
-    image, now_ms = _commit_horizon(context), context.clock.now_ms()
-    garbage = _shared_garbage(image, sizes, image.horizon_ms, now_ms)
-    doomed = [*garbage.unused, *garbage.orphans]
-    failed = delete_files(context, doomed, "unlinking shared segments")
+def _vacuum_shared(context: JobContext, planned: _SharedGarbage) -> Outcome:
+    sizes, births_ms = planned.sizes, [_born_ms(path) or 0 for path in planned.doomed]
+    try:
+        image = _commit_horizon(context, births_ms)
+    except StorageFullError:
+        # A segment whose row says that it is unused gets no slice any more: it makes room.
+        delete_files(context, planned.unused, UNLINKING)
+        image = _commit_horizon(context, births_ms)
+    garbage = _shared_garbage(image, sizes, image.horizon_ms, context.clock.now_ms())
+    doomed = garbage.doomed
+    failed = delete_files(context, doomed, UNLINKING)
     forgotten = [path for path in garbage.unused if path not in failed]
 
     def plan(image: Image) -> Edit | Done:
@@ -343,7 +361,8 @@ def _own_step(context: JobContext, image: Image, found: LogDirFiles) -> Iterator
         {name: one for name, one in some.items() if topic_id_of(name) not in image.topics}
         for some in (found.lost, found.strange)
     )
-    rows = [{**Sum(len(old), 0, old[0]).as_row("metadata files"), "bytes": None}] if old else []
+    gone = Sum(len(old), 0, next(iter(old), None))
+    rows = [{**gone.as_row("metadata files"), "bytes": None}] if old else []
     rows += [one.as_row("unknown topic") for one in lost.values()]
     rows += [one.as_row("unknown files") for one in strange.values()]
     told = Outcome(
@@ -358,13 +377,13 @@ def _own_step(context: JobContext, image: Image, found: LogDirFiles) -> Iterator
         ],
     )
     if rows:
-        execute = partial(_vacuum_metadata, context, told)
+        execute = partial(_vacuum_metadata, context, told, old.values())
         yield Step(topic=CLUSTER_METADATA, rows=rows, execute=execute)
 
 
-def _vacuum_metadata(context: JobContext, told: Outcome) -> Outcome:
-    image = _commit_horizon(context)
-    old = leftovers(context.catalog.log, image)
+def _vacuum_metadata(context: JobContext, told: Outcome, births_ms: Collection[int]) -> Outcome:
+    image = _commit_horizon(context, births_ms)
+    old = [*leftovers(context.catalog.log, image)]
     failed = delete_files(context, old, "unlinking leftovers of __cluster_metadata")
     counts = {"metadata_files": len(old) - len(failed), **told.counts}
     return replace(told, counts=counts, problems=problems_of(failed))

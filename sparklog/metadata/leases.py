@@ -18,18 +18,27 @@ LEASE_TTL_MS: Final = 5 * 60 * 1000
 
 
 def acquire(
-    log: MetadataLog, name: str, owner: str, now_ms: int, *, ttl_ms: int = LEASE_TTL_MS
+    log: MetadataLog,
+    name: str,
+    owner: str,
+    now_ms: int,
+    *,
+    ttl_ms: int = LEASE_TTL_MS,
+    longest_ms: int = LEASE_TTL_MS,
 ) -> Lease:
     """Claim `name` for `ttl_ms`, or renew the claim; return the lease that is in force.
 
-    If another owner has a lease that has not expired, that lease is returned. Expired leases of all
-    owners are dropped. Raises as `MetadataLog.commit` does.
+    If another owner has a lease that has not expired, that lease is returned. A claim of this name
+    is for `longest_ms` at most: one that ends after more than twice that time does not count,
+    because it was made by a clock that was ahead. Expired leases of all owners are dropped. Raises
+    as `MetadataLog.commit` does.
     """
     wanted = Lease(name, owner, now_ms + ttl_ms)
 
     def plan(image: Image) -> Edit | Done:
         holder = image.leases.get(name)
-        if holder is not None and holder.owner != owner and holder.expires_ms > now_ms:
+        left_ms = 0 if holder is None or holder.owner == owner else holder.expires_ms - now_ms
+        if 0 < left_ms <= 2 * longest_ms:
             return Done()
         expired = {key: None for key, one in image.leases.items() if one.expires_ms <= now_ms}
         return Edit(

@@ -19,23 +19,25 @@ from sparklog.storage.files import Files
 from sparklog.storage.local import TEMPORARY
 
 
-def leftovers(log: MetadataLog, image: Image | None = None) -> list[str]:
+def leftovers(log: MetadataLog, image: Image | None = None) -> dict[str, int]:
     """Return the files that vacuum may delete, once the log dir's horizon is committed.
+
+    Each path has the time (ms) when the file was made.
 
     They are the leftovers of the newest image. Another image shows which files vacuum could delete
     after a later horizon.
     """
     image = log.image() if image is None else image
-    return sorted([*_temporary(log.files, image), *_unnamed(log.files, image)])
+    return dict(sorted([*_temporary(log.files, image), *_unnamed(log.files, image)]))
 
 
-def _temporary(files: Files, image: Image) -> Iterator[str]:
+def _temporary(files: Files, image: Image) -> Iterator[tuple[str, int]]:
     for stat in files.list(CLUSTER_METADATA, recursive=True):
         if last_part(stat.path).startswith(TEMPORARY) and stat.modified_ms < image.horizon_ms:
-            yield stat.path
+            yield stat.path, stat.modified_ms
 
 
-def _unnamed(files: Files, image: Image) -> Iterator[str]:
+def _unnamed(files: Files, image: Image) -> Iterator[tuple[str, int]]:
     named = {f"{CLUSTER_METADATA}/{run.path}" for run in (*image.fold.runs, *image.fold.history)}
     for directory, pattern, end in (
         (RUNS, RUN_NAME, image.fold.cover),
@@ -49,4 +51,4 @@ def _unnamed(files: Files, image: Image) -> Iterator[str]:
                 continue
             *numbers, uuid = match.groups()
             if int(numbers[-1]) > end and uuid7_ms(uuid) < image.horizon_ms:
-                yield stat.path
+                yield stat.path, uuid7_ms(uuid)

@@ -18,7 +18,6 @@ obstore's threads do not survive a fork: once a process has connected, its forks
 """
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -48,6 +47,7 @@ from sparklog.storage.files import FileStat, NewFile, Reader, flat_view, no_wait
 from sparklog.storage.paths import check_directory, check_path, check_range
 from sparklog.storage.read_ahead import ReadAhead
 from sparklog.storage.settings import StorageOptions
+from sparklog.storage.store_message import plain_message
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -59,8 +59,6 @@ PART_BYTES: Final = 10 * 1024 * 1024
 """A larger file is uploaded in parts of this size."""
 DELETED_AT_ONCE: Final = 1000
 """How many objects one request deletes at most (S3's limit), and how many a page lists."""
-REASON_MAX: Final = 500
-"""How many characters of a store's message an error repeats at most."""
 
 NO_BUCKET: Final = "there is no such bucket"
 _NO_BUCKET_WORDS: Final = ("NoSuchBucket", "ContainerNotFound", "specified bucket does not exist")
@@ -383,13 +381,11 @@ def _kind(error: Exception) -> type[StorageError]:
 
 
 def _reason(error: Exception) -> str:
-    """Return an error's message in one line, without query strings: they may hold signatures."""
+    """Return the reason of an error, in one line."""
     if _names_no_bucket(error):
         return NO_BUCKET
     if isinstance(error, FileNotFoundError):
         return "no such file"
     if isinstance(error, AlreadyExistsError):
         return "it exists already"
-    message = str(error).partition("\n\nDebug source")[0]
-    plain = re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", " ".join(message.split()))
-    return plain if len(plain) <= REASON_MAX else f"{plain[:REASON_MAX]}…"
+    return plain_message(str(error))

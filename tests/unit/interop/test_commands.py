@@ -30,7 +30,7 @@ class TestImport:
 
         assert outcome.code == 0
         assert outcome.lines[2].split() == ["t", "0", "0", "2", "1", str(len(batch(0)))]
-        assert "t-0: 143 bytes of a batch that was cut are left out" in outcome.err.replace(
+        assert "t-0: 143 bytes behind the last whole batch are left out" in outcome.err.replace(
             str(len(batch(2)) - 1), "143"
         )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.interop import import_log
+from sparklog.interop import examine, import_log
 from sparklog.interop.import_log import ImportOptions
 from sparklog.interop.import_partition import ImportedPartition
 from sparklog.log_writer import WriteOptions, plan_write
@@ -84,6 +84,18 @@ class TestFirst:
         (report,) = interop.run()
         assert report.torn_bytes == len(batch(2)) - 1
         assert interop.offsets() == [0, 1]
+
+    def test_zeros_at_the_end_are_left_out(
+        self, interop: Interop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A power cut leaves them, and `preallocate=true`."""
+        monkeypatch.setattr(examine, "WINDOW_BYTES", 2048)
+        write_segment(interop.partition(), 0, batch(0), batch(2), bytes(5000))
+        write_segment(interop.partition("t-1"), 0, batch(0), bytes(5000), batch(2))
+
+        sound, damaged = interop.run()
+        assert (sound.torn_bytes, interop.offsets()) == (5000, [0, 1, 2, 3])
+        assert "size 0 is below 14" in str(damaged.problem)
 
     def test_only_a_batch_that_was_cut_is_nothing(self, interop: Interop) -> None:
         write_segment(interop.partition(), 0, batch(0)[:-1])

@@ -255,5 +255,7 @@ class TestLostEnd:
         write_segment(folder, 7, batch(7), batch(9)[:-1])
         write_snapshot(folder, 7)
 
-        told = f"t-0: {len(batch(9)) - 1} bytes of a batch that was cut are left out; the broker"
+        told = (
+            f"t-0: {len(batch(9)) - 1} bytes behind the last whole batch are left out; the broker"
+        )
         assert str(self.again(interop).warning).startswith(told)

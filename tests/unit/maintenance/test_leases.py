@@ -50,6 +50,15 @@ class TestHeld:
         assert during == {f"vacuum/{topic_id(log_dir)}": "me"}
         assert held(log_dir) == {}
 
+    def test_does_not_count_if_it_was_taken_by_a_clock_far_ahead(self, log_dir: str) -> None:
+        name = f"vacuum/{topic_id(log_dir)}"
+        acquire(catalog(log_dir).log, name, "killed", NOW + LEASE_TTL_MS)
+        with Leases(context_of(log_dir), "me").held("vacuum", "t") as other:
+            assert other is not None
+        acquire(catalog(log_dir).log, name, "killed", NOW + LEASE_TTL_MS + 1)
+        with Leases(context_of(log_dir), "me").held("vacuum", "t") as other:
+            assert other is None
+
     @pytest.mark.parametrize("job", ["build_index", "compact", "merge_segments"])
     def test_jobs_that_rewrite_segments_exclude_each_other(self, log_dir: str, job: str) -> None:
         with Leases(context_of(log_dir), "me").held(job, "t"):

@@ -56,6 +56,15 @@ class TestTimetable:
         life.clock.advance(1)
         assert life.run(again) == 0
 
+    def test_a_run_of_a_clock_that_was_a_year_ahead_does_not_count(self, life: Life) -> None:
+        right_ms = life.clock.now_ms()
+        life.clock.advance(365 * DAY_MS)
+        life.run(life.started())
+        life.clock.set_wall(right_ms)
+
+        assert life.run(life.started()) == 0
+        assert life.run(life.started()) == DAY_MS - 1000
+
     def test_a_job_that_runs_for_longer_than_its_interval_is_due_at_once(self, life: Life) -> None:
         life.run(life.started(), takes_ms=2 * DAY_MS)
 

@@ -9,6 +9,7 @@ import pytest
 from sparklog.admin import AdminClient
 from sparklog.errors import LateWriterError, StorageError, StoragePermissionError
 from sparklog.fleet import LocalFleet
+from sparklog.log.names import uuid7
 from sparklog.log_writer import PRODUCE, commit_write, write_of
 from sparklog.maintenance import deleting
 from sparklog.maintenance import vacuum as vacuum_module
@@ -16,6 +17,7 @@ from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, executed
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.check import birth_ms
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS
 from sparklog.metadata.producers import ProducerState
 from sparklog.storage.local import LocalFiles
@@ -25,6 +27,7 @@ from tests.maintenance import alter, make_unreadable, new_topic
 from tests.sweeping import (
     DAY_MS,
     HOUR_MS,
+    Full,
     directory_of,
     later,
     make_old,
@@ -33,6 +36,7 @@ from tests.sweeping import (
     sweep,
     written,
 )
+from tests.tables import build, problems, table_of, topic_with_table
 
 AT_ONCE = {"file.delete.delay.ms": "0", "sparklog.reader.grace.ms": "0"}
 
@@ -261,8 +265,8 @@ class TestHorizon:
         assert values(log_dir)[0][-1] == "slow"
 
     def test_is_committed_before_anything_is_unlinked(self, log_dir: str) -> None:
-        put(directory_of(log_dir))
-        clock = later()
+        born_ms = later(-HOUR_MS).now_ms()
+        put(directory_of(log_dir), born_ms=born_ms)
         seen: list[int] = []
 
         class Watching(LocalFiles):
@@ -270,9 +274,37 @@ class TestHorizon:
                 seen.append(image(log_dir).vacuum_horizon_ms)
                 super().delete(path)
 
-        sweep(log_dir, files=Watching(log_dir), clock=clock)
+        sweep(log_dir, files=Watching(log_dir))
 
-        assert seen == [pytest.approx(clock.now_ms() - DAY_MS, abs=1000)]
+        assert seen == [born_ms + 1]
+
+    def test_lets_others_write_though_the_clock_is_a_year_ahead(self, log_dir: str) -> None:
+        put(directory_of(log_dir))
+        assert sweep(log_dir, clock=later(365 * DAY_MS)).count("files") == 1
+        append(log_dir, 0, ["after"])
+
+        assert values(log_dir)[0][-1] == "after"
+
+    def test_lets_others_build_a_table_though_the_clock_is_a_year_ahead(
+        self, tmp_path: Path
+    ) -> None:
+        log_dir = topic_with_table(tmp_path / "table")
+        append(log_dir, 0, ["before"])
+        build(log_dir)
+        name = f"table/part-{uuid7(later(0).now_ms(), bytes(10))}.parquet"
+        orphan = put(directory_of(log_dir), name)
+        sweep(log_dir, clock=later(365 * DAY_MS))
+        append(log_dir, 0, ["after"])
+
+        assert not orphan.exists()
+        assert problems(build(log_dir)) == []
+        assert table_of(log_dir).num_rows == 2
+
+    def test_covers_the_files_of_forgotten_segments(self, log_dir: str) -> None:
+        (entry,) = remove(log_dir, 0)
+        sweep(log_dir)
+
+        assert image(log_dir).vacuum_horizon_ms == (birth_ms(entry.log_path) or 0) + 1
 
 
 class TestRefusal:
@@ -306,6 +338,14 @@ class TestProblems:
         (problem,) = swept.outcome().problems
         assert problem.startswith("1 files could not be deleted, the first: cannot delete t-")
         assert (swept.count("files"), swept.count("segments"), removed_rows(log_dir)) == (3, 1, 1)
+
+    def test_a_full_disk_gets_room_from_what_needs_no_commit(self, log_dir: str) -> None:
+        remove(log_dir, 0)
+        orphan = put(directory_of(log_dir))
+        swept = sweep(log_dir, files=Full(log_dir))
+
+        assert (swept.code, swept.count("segments"), removed_rows(log_dir)) == (DONE, 1, 0)
+        assert not orphan.exists()
 
     def test_a_task_that_fails_fails_for_its_files(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch

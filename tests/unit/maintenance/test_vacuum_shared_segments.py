@@ -13,6 +13,7 @@ from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.fold import fold
 from sparklog.model import SegmentEntry
 from sparklog.storage.local import LocalFiles
 from tests import edits
@@ -21,6 +22,7 @@ from tests.maintenance import new_topic
 from tests.sweeping import (
     DAY_MS,
     HOUR_MS,
+    Full,
     Stuck,
     add_slices,
     delete,
@@ -46,6 +48,19 @@ def drop_slices(log_dir: str, *entries: SegmentEntry) -> None:
     edits.edited(found, found.topic("t"), remove=keys, removed_ms=found.clock.now_ms())
 
 
+def test_lets_others_write_though_the_clock_is_a_year_ahead(log_dir: str) -> None:
+    put_shared(log_dir)
+    put(Path(log_dir), f"{CLUSTER_METADATA}/.tmp-1")
+    swept = sweep(log_dir, clock=later(365 * DAY_MS))
+    assert (swept.count("files", "__shared"), swept.count("metadata_files", CLUSTER_METADATA)) == (
+        1,
+        1,
+    )
+
+    add_slices(log_dir, "t", put_shared(log_dir))
+    assert fold(catalog(log_dir).log) is not None
+
+
 class TestSharedSegment:
     def test_goes_when_it_had_no_slice_for_a_while(self, log_dir: str) -> None:
         path = put_shared(log_dir)
@@ -58,6 +73,16 @@ class TestSharedSegment:
         assert swept.outcome("__shared").counts == counts
         assert swept.reports[0].rows[0]["what"] == "unused shared segments"
         assert not (Path(log_dir) / path).exists()
+        assert path not in catalog(log_dir).image().shared
+
+    def test_makes_room_on_a_full_disk(self, log_dir: str) -> None:
+        path = put_shared(log_dir)
+        drop_slices(log_dir, add_slices(log_dir, "t", path))
+        orphan = put_shared(log_dir)
+        swept = sweep(log_dir, files=Full(log_dir))
+
+        assert (swept.code, swept.count("files", "__shared")) == (DONE, 2)
+        assert not (Path(log_dir) / orphan).exists()
         assert path not in catalog(log_dir).image().shared
 
     def test_stays_while_a_topic_has_a_slice(self, log_dir: str) -> None:

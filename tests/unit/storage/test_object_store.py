@@ -77,6 +77,14 @@ class TestErrors:
 
         assert str(caught.value).endswith(": GET https://host/a/b in 3 ms is it?")
 
+    @pytest.mark.parametrize("host", ["169.254.169.254/latest", "metadata.google.internal/token"])
+    def test_say_that_there_are_no_credentials(self, files: ObjectFiles, host: str) -> None:
+        with pytest.raises(StorageError) as caught, files.errors("read", "a"):
+            raise GenericError(f"PUT http://{host} in 2 s: timed out")
+
+        assert ": no credentials in the storage options" in str(caught.value)
+        assert str(caught.value).endswith(f": PUT http://{host} in 2 s: timed out")
+
     def test_are_short(self, files: ObjectFiles) -> None:
         with pytest.raises(StorageError) as caught, files.errors("read", "a"):
             raise GenericError(f"{'x' * 1000}\n\nDebug source:\n Generic")

@@ -64,7 +64,7 @@ def cut(ranges: Sequence[ReadRange], options: Mapping[str, Any]) -> list[ReadRan
 class PinnedRead:
     """The ranges of a read with their segments, and where each partition of it ends."""
 
-    ranges: Sequence[ReadRange]
+    ranges: list[ReadRange]
     ends: Mapping[TopicPartition, int]
 
 

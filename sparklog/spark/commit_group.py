@@ -1,6 +1,6 @@
 """A batch as a consumer group: the ends of a read, and their commit after its records are used."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
@@ -15,7 +15,6 @@ from sparklog.storage import open_files
 
 if TYPE_CHECKING:
     from sparklog.metadata.catalog import Catalog
-    from sparklog.spark.plan import ReadRange
 
 Offsets = Mapping[TopicPartition, int]
 OffsetsJson = Mapping[str, Mapping[str, int]]
@@ -23,12 +22,8 @@ OffsetsJson = Mapping[str, Mapping[str, int]]
 _ENDS: Final[WeakKeyDictionary[DataFrame, dict[str, dict[str, int]]]] = WeakKeyDictionary()
 
 
-def remember_ends(df: DataFrame, ranges: "Sequence[ReadRange]") -> DataFrame:
+def remember_ends(df: DataFrame, found: Offsets) -> DataFrame:
     """Keep the ends of a planned read, for `ends`; return the DataFrame."""
-    found: dict[TopicPartition, int] = {}
-    for one in ranges:
-        place = TopicPartition(one.topic, one.partition)
-        found[place] = max(one.end, found.get(place, 0))
     _ENDS[df] = offsets_json(found)
     return df
 
@@ -36,8 +31,9 @@ def remember_ends(df: DataFrame, ranges: "Sequence[ReadRange]") -> DataFrame:
 def ends(df: DataFrame) -> dict[str, dict[str, int]]:
     """Return where a DataFrame of `consume` ends: {topic: {partition: offset}}, as endingOffsets.
 
-    Partitions without records to read are left out. Raises InvalidOptionError for any other
-    DataFrame, also for one derived from it: call `ends` on the DataFrame of `consume` itself.
+    It has every partition of the read, also those without new records: a group that begins at the
+    latest offset commits where it began. Raises InvalidOptionError for any other DataFrame, also
+    for one derived from it: call `ends` on the DataFrame of `consume` itself.
     """
     found = _ENDS.get(df)
     if found is None:

@@ -61,9 +61,9 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
     if parsed["history"] == "log":
         from sparklog.spark.plan import plan_pinned
 
-        ranges = planned(spark, files, parsed, plan_pinned)
-        tasks = [[one] for one in ranges]
-        return remember_ends(log_rows(spark, files, parsed, tasks), ranges)
+        plan = planned(spark, files, parsed, plan_pinned)
+        tasks = [[one] for one in plan.ranges]
+        return remember_ends(log_rows(spark, files, parsed, tasks), plan.ends)
     if parsed["groupId"] is not None:
         raise InvalidOptionError(
             "option groupId is for the log: history=log, as without the option", option="groupId"

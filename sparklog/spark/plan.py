@@ -60,9 +60,19 @@ def cut(ranges: Sequence[ReadRange], options: Mapping[str, Any]) -> list[ReadRan
     return split_ranges(ranges, options["minPartitions"], options["maxRecordsPerPartition"])
 
 
-def plan_pinned(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]:
+@dataclass(frozen=True, slots=True)
+class PinnedRead:
+    """The ranges of a read with their segments, and where each partition of it ends."""
+
+    ranges: list[ReadRange]
+    ends: Mapping[TopicPartition, int]
+
+
+def plan_pinned(catalog: Catalog, options: Mapping[str, Any]) -> PinnedRead:
     """Return the ranges of `plan_read`, with the segments that they have now. Raises as it."""
-    return with_pins(catalog, plan_read(catalog, options))
+    found = plan_ranges(catalog, options)
+    ends = {TopicPartition(one.topic, one.partition): one.end for one in found}
+    return PinnedRead(with_pins(catalog, cut(found, options)), ends)
 
 
 def with_pins(catalog: Catalog, ranges: Sequence[ReadRange]) -> list[ReadRange]:
@@ -82,7 +92,7 @@ def _pin(topic: TopicImage | None, wanted: ReadRange) -> bytes | None:
 
 
 def plan_ranges(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]:
-    """Return the ranges of `plan_read`, uncut: one of each partition at most."""
+    """Return the ranges of `plan_read`, uncut: one of each partition, also if it is empty."""
     newest, catalog = catalog, as_of(catalog, options)
     wanted = selected(catalog, options)
     starting = starting_bounds(newest, options, wanted)
@@ -94,7 +104,7 @@ def plan_ranges(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]
     ]
     if catalog is not newest:
         ranges = [_of_the_past(readers[one.topic], one) for one in ranges]
-    return [one for one in ranges if one.size]
+    return ranges
 
 
 def as_of(catalog: Catalog, options: Mapping[str, Any]) -> Catalog:

@@ -14,7 +14,7 @@ from sparklog.errors import InvalidOptionError, OffsetOutOfRangeError
 from sparklog.model import TopicPartition
 from sparklog.spark.commit_group import ends, flat
 from sparklog.spark.groups import GroupCommits
-from sparklog.spark.plan import plan_read, plan_start
+from sparklog.spark.plan import plan_pinned, plan_read, plan_start
 from sparklog.spark.position import Position
 from tests.logs import append, catalog, new_topic
 from tests.streams import Stream
@@ -74,6 +74,11 @@ class TestABatch:
     def test_ends_are_those_of_a_consume(self) -> None:
         with pytest.raises(InvalidOptionError, match=r"sparklog\.spark\.consume"):
             ends(type("DataFrame", (), {})())
+
+    def test_of_what_is_new_commits_where_it_began(self, log_dir: str) -> None:
+        given = options(groupId="new", **{"auto.offset.reset": "latest"})
+        found = plan_pinned(catalog(log_dir), given)
+        assert (found.ranges, found.ends) == ([], {FIRST: 10, SECOND: 10})
 
     def test_offsets_are_given_in_two_shapes(self) -> None:
         assert flat({"t": {"0": 3}}) == flat({FIRST: 3}) == {FIRST: 3}

@@ -50,7 +50,7 @@ class Read:
 
 def planned(log_dir: str, **options: Any) -> Read:
     parsed = parse_options(CONSUME_OPTIONS, {"subscribe": "t", **options})[0]
-    return Read(log_dir, parsed, plan_pinned(catalog(log_dir), parsed))
+    return Read(log_dir, parsed, plan_pinned(catalog(log_dir), parsed).ranges)
 
 
 class TestErase:

@@ -27,7 +27,7 @@ quickstart: install ## Run the main job: 336,776 flights into a topic and out ag
 test: install lint ## Run every check, and all tests but soak and clients
 	$(BIN)/coverage erase
 	NUMBA_DISABLE_JIT=1 $(COVERED) tests/unit
-	$(COVERED) --ignore tests/unit -m "not ($(JVM) or soak or clients)"
+	$(COVERED) --ignore tests/unit --ignore tests/test_tidy.py -m "not ($(JVM) or soak or clients)"
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 	$(BIN)/pytest -q $(PARALLEL) tests/unit --ignore tests/unit/cli --ignore tests/unit/spark

@@ -1,7 +1,9 @@
 """The first error of a task ends the job: the other tasks would write in vain.
 
 The driver gets a task's result only when all tasks are done, perhaps hours after the first bad row.
-An accumulator reaches it as soon as the task ends.
+An accumulator reaches it as soon as the task ends. PySpark keeps each accumulator until the driver
+ends, so a stream of produces would fill its memory: the job's is dropped when the job has ended. The
+updates of tasks that end later are left out.
 """
 
 from collections.abc import Callable
@@ -9,7 +11,11 @@ from typing import Any
 from uuid import uuid4
 
 from pyspark import SparkContext
-from pyspark.accumulators import Accumulator, AccumulatorParam
+from pyspark.accumulators import (
+    Accumulator,
+    AccumulatorParam,
+    _accumulatorRegistry,
+)
 
 from sparklog.errors import SparklogError
 
@@ -56,3 +62,4 @@ class FirstError:
             raise self.accumulator.value from None
         finally:
             self._context.removeJobTag(self._tag)
+            _accumulatorRegistry.pop(self.accumulator.aid, None)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from pyspark.accumulators import _accumulatorRegistry
 from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.admin import AdminClient
@@ -48,6 +49,12 @@ class TestAnswer:
         produce(numbers(spark, 1000, "0 partition", tasks=4), log_dir, "t")
 
         assert values(log_dir) == {0: [str(number) for number in range(1000)]}
+
+    def test_leaves_no_accumulator_in_the_driver(self, spark: SparkSession, log_dir: str) -> None:
+        before = set(_accumulatorRegistry)
+        produce(numbers(spark, 1), log_dir, "t")
+
+        assert set(_accumulatorRegistry) == before
 
     def test_is_empty_for_an_empty_dataframe(self, spark: SparkSession, log_dir: str) -> None:
         for empty in (

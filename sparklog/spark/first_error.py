@@ -1,9 +1,10 @@
 """The first error of a task ends the job: the other tasks would write in vain.
 
 The driver gets a task's result only when all tasks are done, perhaps hours after the first bad row.
-An accumulator reaches it as soon as the task ends. PySpark keeps each accumulator until the driver
-ends, so a stream of produces would fill its memory: the job's is dropped when the job has ended. The
-updates of tasks that end later are left out.
+An accumulator reaches it as soon as the task ends.
+
+PySpark keeps each accumulator until the driver ends: a driver that produces for days would fill its
+memory. So the accumulator is dropped when its job has ended. Later updates are left out.
 """
 
 from collections.abc import Callable

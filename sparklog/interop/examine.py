@@ -99,15 +99,16 @@ def walked(source: Source) -> Iterator[tuple[Bytes, int, BatchTable]]:
             elif size <= left:
                 need = size
                 continue
-        is_torn = problem.startswith("truncated") or (position > 0 and _is_blank(source, position))
-        if source.is_newest and is_torn:
+        if source.is_newest and (
+            problem.startswith("truncated") or _ends_in_zeros(source, position)
+        ):
             return
         raise CorruptRecordError(problem, file=source.path, position=position)
 
 
-def _is_blank(source: Source, position: int) -> bool:
-    """Whether the file has only zeros from a position on."""
-    return not any(
+def _ends_in_zeros(source: Source, position: int) -> bool:
+    """Whether a batch lies before `position`, and every byte from there to the file's end is 0."""
+    return position > 0 and not any(
         byte_view(source.files.view(source.name, WINDOW_BYTES, start)).any()
         for start in range(position, source.size, WINDOW_BYTES)
     )

@@ -2,23 +2,18 @@
 
 The driver gets a task's result only when all tasks are done, perhaps hours after the first bad row.
 An accumulator reaches it as soon as the task ends.
-
-PySpark keeps each accumulator until the driver ends: a driver that produces for days would fill its
-memory. So the accumulator is dropped when its job has ended. Later updates are left out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
 from pyspark import SparkContext
-from pyspark.accumulators import (
-    Accumulator,
-    AccumulatorParam,
-    _accumulatorRegistry,
-)
+from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from sparklog.errors import SparklogError
+from sparklog.spark.job_accumulator import job_accumulator
 
 
 class FirstErrorParam(AccumulatorParam[SparklogError | None]):
@@ -46,11 +41,12 @@ class FirstErrorParam(AccumulatorParam[SparklogError | None]):
 class FirstError:
     """Watches one job: tasks add to `accumulator`, the driver runs the job by `run`."""
 
-    def __init__(self, context: SparkContext) -> None:
+    def __init__(
+        self, context: SparkContext, tag: str, accumulator: Accumulator[SparklogError | None]
+    ) -> None:
         self._context = context
-        self._tag = f"sparklog-{uuid4().hex}"
-        param = FirstErrorParam(lambda: context.cancelJobsWithTag(self._tag))
-        self.accumulator: Accumulator[SparklogError | None] = context.accumulator(None, param)
+        self._tag = tag
+        self.accumulator = accumulator
 
     def run(self, job: Callable[[], Any]) -> Any:
         """Return the job's result, or raise the first error of its tasks as it is."""
@@ -63,4 +59,12 @@ class FirstError:
             raise self.accumulator.value from None
         finally:
             self._context.removeJobTag(self._tag)
-            _accumulatorRegistry.pop(self.accumulator.aid, None)
+
+
+@contextmanager
+def watched(context: SparkContext) -> Iterator[FirstError]:
+    """Watch the job of the block."""
+    tag = f"sparklog-{uuid4().hex}"
+    param = FirstErrorParam(lambda: context.cancelJobsWithTag(tag))
+    with job_accumulator(context, None, param) as found:
+        yield FirstError(context, tag, found)

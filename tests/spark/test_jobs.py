@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.accumulators import _accumulatorRegistry
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -77,6 +78,16 @@ class TestMap:
         monkeypatch.setattr(fleet, "TASKS_MAX", 2)
 
         assert SparkFleet(lambda: spark).map(halved, [8, 6, 4, 2], "halves") == [4, 3, 2, 1]
+
+    def test_leaves_no_accumulator_in_the_driver(self, spark: SparkSession) -> None:
+        before = set(_accumulatorRegistry)
+        tasks = SparkFleet(lambda: spark)
+        tasks.map(halved, [8, 6], "halves")
+        answers = tasks.shuffle(digits, [12, 34], smallest, 10, "digits")
+        answers.join(summed, [0, 1], by_parity, "sums")
+        answers.close()
+
+        assert set(_accumulatorRegistry) == before
 
     def test_raises_a_bug(self, spark: SparkSession) -> None:
         with pytest.raises(PythonException, match="ZeroDivisionError"):

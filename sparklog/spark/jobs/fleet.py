@@ -6,12 +6,13 @@ never waits for a JVM.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import chain
 from typing import Any, Final, Generic, NamedTuple
 
 from pyspark import RDD, StorageLevel
-from pyspark.accumulators import AccumulatorParam
+from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import SparkSession
 
 from sparklog.errors import SparklogError
@@ -29,6 +30,7 @@ from sparklog.fleet import (
     answered,
 )
 from sparklog.maintenance.progress import progress_bar
+from sparklog.spark.job_accumulator import job_accumulator
 
 TASKS_MAX: Final = 1000
 """Beyond this many works some share a task: a task costs the driver milliseconds."""
@@ -59,9 +61,10 @@ class SparkFleet:
             return []
         with progress_bar(what, len(works), is_quiet=self._is_quiet) as advance:
             spread = self._spread(works)
-            done: list[Answer | SparklogError] = spread.mapPartitions(
-                partial(_answers, task, _counter(spread, advance))
-            ).collect()
+            with _counter(spread, advance) as counter:
+                done: list[Answer | SparklogError] = spread.mapPartitions(
+                    partial(_answers, task, counter)
+                ).collect()
         return done
 
     def shuffle(
@@ -77,13 +80,14 @@ class SparkFleet:
             return LocalFleet().shuffle(mapper, works, reducer, count, what)
         with progress_bar(what, len(works), is_quiet=self._is_quiet) as advance:
             spread = self._spread(works)
-            sent = spread.mapPartitions(partial(_values, mapper, _counter(spread, advance)))
-            reduced = sent.partitionBy(count, _same).mapPartitionsWithIndex(
-                partial(_reduced, reducer)
-            )
-            kept = reduced.persist(StorageLevel.DISK_ONLY)
-            # The JVM counts; an action of PySpark would send every answer to a second worker.
-            kept._jrdd.count()  # noqa: SLF001 - no public call computes an RDD and reads none of it
+            with _counter(spread, advance) as counter:
+                sent = spread.mapPartitions(partial(_values, mapper, counter))
+                reduced = sent.partitionBy(count, _same).mapPartitionsWithIndex(
+                    partial(_reduced, reducer)
+                )
+                kept = reduced.persist(StorageLevel.DISK_ONLY)
+                # The JVM counts; an action of PySpark would send every answer to a second worker.
+                kept._jrdd.count()  # noqa: SLF001 - no public call reads none of an RDD
         return _SparkAnswers(kept, self._spread, is_quiet=self._is_quiet)
 
     def _spread(self, works: Sequence[Work]) -> "RDD[Work]":
@@ -129,9 +133,10 @@ class _SparkAnswers(Generic[Answer]):
             spread = self._spread([(number, _Work(work)) for number, work in enumerate(works)])
             pieces = self._answers.mapPartitions(partial(_pieces, send))
             joined = spread.union(pieces).partitionBy(min(len(works), TASKS_MAX), _same)
-            done: dict[int, Result | SparklogError] = joined.mapPartitions(
-                partial(_joined, task, _counter(spread, advance))
-            ).collectAsMap()
+            with _counter(spread, advance) as counter:
+                done: dict[int, Result | SparklogError] = joined.mapPartitions(
+                    partial(_joined, task, counter)
+                ).collectAsMap()
         return [done[number] for number in range(len(works))]
 
     def close(self) -> None:
@@ -145,9 +150,11 @@ class _Work(NamedTuple):
     work: Any
 
 
-def _counter(spread: "RDD[Any]", moved: Callable[[int], None]) -> Any:
-    """Return the accumulator to which a task adds 1 for each work done."""
-    return spread.context.accumulator(0, _Moved(moved))
+def _counter(
+    spread: "RDD[Any]", moved: Callable[[int], None]
+) -> AbstractContextManager[Accumulator[int]]:
+    """Make the accumulator to which a task adds 1 for each work done."""
+    return job_accumulator(spread.context, 0, _Moved(moved))
 
 
 class _Moved(AccumulatorParam[int]):

@@ -35,7 +35,8 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         text=True,
         check=False,
         cwd=ROOT,
-        env=clean_environment() | {"PYSPARK_PYTHON": sys.executable},
+        # With SPARK_TESTING PySpark gives the server a free port: two processes may run these tests.
+        env=clean_environment() | {"PYSPARK_PYTHON": sys.executable, "SPARK_TESTING": "1"},
     )
     assert ended.returncode == 0, ended.stderr
     found: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])

@@ -35,7 +35,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         text=True,
         check=False,
         cwd=ROOT,
-        # With SPARK_TESTING PySpark gives the server a free port: two processes may run these tests.
+        # SPARK_TESTING gives the server a free port: two processes may run these tests at once.
         env=clean_environment() | {"PYSPARK_PYTHON": sys.executable, "SPARK_TESTING": "1"},
     )
     assert ended.returncode == 0, ended.stderr

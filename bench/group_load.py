@@ -16,9 +16,10 @@ from kio.static.primitive import i32Timedelta
 
 from sparklog.wire.versions import ApiKey
 from tests.kafka.jars import KAFKA, class_path, java
+from tests.waiting import until
 from tests.wire.gateways import Client, frame_of
 from tests.wire.grouping import GroupMember
-from tests.wire.processes import children, until
+from tests.wire.processes import children
 from tests.wire.requests import body
 
 MINUTE = i32Timedelta.parse(timedelta(minutes=1))

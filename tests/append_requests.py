@@ -9,6 +9,7 @@ from sparklog.group_commit.appends import AppendCommit, AppendLimits
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import Image
 from tests.client_batches import client_batch
+from tests.waiting import turns_until
 
 A, B = client_batch("a"), client_batch("b")
 
@@ -51,8 +52,7 @@ class World:
 
     async def begun(self) -> None:
         """Wait until the groups of all requests have begun."""
-        while self.commit._waiting:
-            await asyncio.sleep(0)
+        await turns_until(lambda: not self.commit._waiting)
 
     @property
     def commits(self) -> int:

@@ -21,7 +21,8 @@ from sparklog.testing import TemporaryLogDir, TemporaryTopic
 from tests.clients.conftest import OPTIONS
 from tests.kafka.broker import running_broker
 from tests.kafka.jars import CONNECT, STREAMS, JarSet, class_path, java
-from tests.wire.processes import GatewayProcess, free_port, gateway_process, until
+from tests.waiting import until
+from tests.wire.processes import GatewayProcess, free_port, gateway_process
 
 pytestmark = [pytest.mark.clients, pytest.mark.kafka]
 

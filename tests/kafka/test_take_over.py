@@ -12,9 +12,9 @@ from sparklog.wire.versions import ApiKey
 from tests.command_line import CommandLine
 from tests.kafka.broker import Broker, running_broker
 from tests.transactions import Instance
+from tests.waiting import until
 from tests.wire.gateways import Client, gateway
 from tests.wire.grouping import GroupMember
-from tests.wire.processes import until
 from tests.wire.requests import body
 from tests.wire.storming import SUBSCRIPTION
 

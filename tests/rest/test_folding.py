@@ -7,7 +7,8 @@ import pytest
 from sparklog.metadata.fold import FOLD_EVERY
 from tests.logs import catalog
 from tests.rest.conftest import client_for, settings_for
-from tests.wire.processes import children, is_alive, until
+from tests.waiting import until
+from tests.wire.processes import children, is_alive
 
 
 @pytest.mark.slow

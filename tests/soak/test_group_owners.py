@@ -37,9 +37,10 @@ from sparklog.storage.log_dir import DEAD_MS
 from sparklog.wire.versions import ApiKey
 from tests.s3 import S3LogDir, s3_log_dir, s3_server
 from tests.soak.ways import LinkedWay, ProxiedWay, Way
+from tests.waiting import until
 from tests.wire.gateways import Client
 from tests.wire.grouping import GroupMember
-from tests.wire.processes import GatewayProcess, gateway_process, until
+from tests.wire.processes import GatewayProcess, gateway_process
 from tests.wire.requests import body, part
 
 __all__ = ["s3_log_dir", "s3_server"]

@@ -1,6 +1,5 @@
 """Spark as a consumer group: batches that go on where they were, streams that others can see."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ from pyspark.sql import SparkSession
 import sparklog.spark
 from sparklog.admin import AdminClient
 from tests.logs import append
+from tests.waiting import until
 
 pytestmark = pytest.mark.spark
 
@@ -60,9 +60,6 @@ def test_a_stream_that_is_idle_has_no_lag(spark: SparkSession, log: str, tmp_pat
         for _ in range(2):
             append(log, 1, range(3))
             query.processAllAvailable()
-            deadline = time.monotonic() + 60
-            while lag(log, "stream") != 0 and time.monotonic() < deadline:
-                time.sleep(0.1)
-            assert lag(log, "stream") == 0
+            until(lambda: lag(log, "stream") == 0)
     finally:
         query.stop()

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -69,15 +69,6 @@ def gateway_process(
         yield process
     finally:
         process.stop()
-
-
-def until(is_so: Callable[[], bool], most_s: float = 120) -> None:
-    """Look every 5 ms, and return when it is so. Raises TimeoutError when that takes too long."""
-    deadline = time.monotonic() + most_s
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not so within {most_s} s")
-        time.sleep(0.005)
 
 
 def free_port() -> int:

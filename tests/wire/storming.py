@@ -19,10 +19,11 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.model import TopicDescription
 from tests.logs import catalog, columns
+from tests.waiting import until
 from tests.wire.fetching import Part, fetched, offsets
 from tests.wire.gateways import Client
 from tests.wire.grouping import GroupMember
-from tests.wire.processes import gateway_process, until
+from tests.wire.processes import gateway_process
 
 SUBSCRIPTION = b"\0\0" + b"\0\0\0\0" + b"\xff" * 4
 """Of no topics: a broker reads what consumers say."""

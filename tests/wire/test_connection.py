@@ -9,9 +9,9 @@ from kio.schema.errors import ErrorCode
 from sparklog.admin import NewTopic
 from sparklog.wire.connection import BYTES_MAX
 from sparklog.wire.versions import ApiKey
+from tests.waiting import until
 from tests.wire.fetching import Part, fetch_request
 from tests.wire.gateways import Client, RunningGateway, certificate_in, gateway, request
-from tests.wire.processes import until
 from tests.wire.test_sasl import secured_file
 
 

@@ -20,9 +20,9 @@ from sparklog.wire.handlers import HANDLERS, Call, Reply
 from sparklog.wire.handlers.fetch_read import FetchRequest
 from sparklog.wire.versions import ApiKey
 from tests.client_batches import client_batch
+from tests.waiting import turns_until, until
 from tests.wire.fetching import NEWEST, Part, fetch_request, partitions_of, values
 from tests.wire.gateways import Client, RunningGateway, gateway
-from tests.wire.processes import until
 from tests.wire.test_metadata import topics_asked
 from tests.wire.test_produce import answers, init_request, produce_request
 
@@ -151,8 +151,8 @@ class TestAFullGateway:
 
             async def cuts_off() -> None:
                 connection.cut_off("timeout", "send.timeout.ms")
-                while has_gone and running.server.gateway.connections:
-                    await asyncio.sleep(0)
+                if has_gone:
+                    await turns_until(lambda: not running.server.gateway.connections)
                 limits.add(-1000)
 
             running.run(fills())

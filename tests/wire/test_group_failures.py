@@ -13,9 +13,10 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.wire.versions import ApiKey
+from tests.waiting import until
 from tests.wire.gateways import Client
 from tests.wire.grouping import GroupMember, alone
-from tests.wire.processes import GatewayProcess, gateway_process, until
+from tests.wire.processes import GatewayProcess, gateway_process
 from tests.wire.requests import body
 
 pytestmark = pytest.mark.slow

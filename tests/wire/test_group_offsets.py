@@ -20,9 +20,9 @@ from sparklog.coordinator.requests import CommitAnswer, CommittedOffset
 from sparklog.model import TopicPartition
 from sparklog.tokens import Grant, Principal, Resource, Scope
 from sparklog.wire.versions import ApiKey
+from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, gateway, request
 from tests.wire.grouping import QUICK, GroupMember, alone
-from tests.wire.processes import until
 from tests.wire.test_groups import append_as_another
 from tests.wire.test_metadata import topics_asked
 

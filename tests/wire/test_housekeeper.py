@@ -25,7 +25,7 @@ from sparklog.housekeeper import (
     Housekeeper,
     Service,
 )
-from tests.wire.processes import until
+from tests.waiting import until
 
 WAITS = """
 import os, pathlib, select

@@ -8,7 +8,8 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.testing import TemporaryLogDir
-from tests.wire.processes import GatewayProcess, gateway_process, until
+from tests.waiting import until
+from tests.wire.processes import GatewayProcess, gateway_process
 
 pytestmark = pytest.mark.slow
 

@@ -8,6 +8,7 @@ from sparklog.coordinator.records import Record
 from sparklog.coordinator.requests import CommitRequest, CommittedOffset
 from sparklog.errors import CoordinatorNotAvailableError, NotCoordinatorError
 from sparklog.model import TopicPartition
+from tests.waiting import turns_until
 from tests.wire.owning import END, FLIGHTS, Owner, landed, offset_of, run
 
 OLD = TopicPartition("flights-old", 0)
@@ -137,8 +138,7 @@ def test_its_end_answers_those_that_wait_for_offsets_of_others() -> None:
         owner = Owner()
         owner.may_read.clear()
         waits = asyncio.ensure_future(owner.owned.caught_up(END + 1))
-        while not owner.reads:
-            await asyncio.sleep(0)
+        await turns_until(lambda: bool(owner.reads))
         owner.owned.end(NotCoordinatorError("one"))
         assert not await waits
         await asyncio.sleep(0)

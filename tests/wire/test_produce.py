@@ -1,6 +1,5 @@
 """Produce: what clients send is in the log when it is acknowledged."""
 
-import asyncio
 from contextlib import suppress
 from datetime import timedelta
 from importlib import import_module
@@ -20,6 +19,7 @@ from sparklog.testing import TemporaryLogDir
 from sparklog.wire.topic_ids import uuid_of
 from sparklog.wire.versions import ApiKey
 from tests.client_batches import client_batch
+from tests.waiting import turns_until
 from tests.wire.gateways import Client, RunningGateway, gateway, request
 
 SERVED = range(3, 14)
@@ -99,8 +99,7 @@ def test_behind_a_request_that_fails_nothing_lands(
     async def broken() -> None:
         monkeypatch.undo()
         [connection] = running.server.gateway.connections
-        while len(connection._slots) < 2:
-            await asyncio.sleep(0)
+        await turns_until(lambda: len(connection._slots) == 2)
         raise StorageError("the disk is gone")
 
     monkeypatch.setattr(running.server.gateway, "newest_image", broken)

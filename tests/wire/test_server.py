@@ -31,6 +31,7 @@ from sparklog.wire.server import Server
 from sparklog.wire.settings import Settings
 from sparklog.wire.side_port import SidePort
 from sparklog.wire.versions import ApiKey
+from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, certificate_in, gateway, request
 from tests.wire.test_metadata import topics_asked
 
@@ -378,9 +379,7 @@ def test_a_gateway_ends_well_on_sigterm(tmp_path: Path, processes: int) -> None:
     run = subprocess.Popen([*command, "gateway", *listen], stderr=subprocess.PIPE, text=True)
     try:
         signs = tmp_path / "log" / "__gateways"
-        deadline = time.monotonic() + 60
-        while len(list(signs.glob("*.json"))) < processes and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: len(list(signs.glob("*.json"))) == processes)
         run.send_signal(signal.SIGTERM)
         _, told = run.communicate(timeout=60)
     finally:

@@ -13,7 +13,8 @@ from sparklog.coordinator.placement import partition_of
 from sparklog.log.names import partition_dir
 from sparklog.testing import TemporaryLogDir
 from sparklog.wire.instances import Instance, leader_of
-from tests.wire.processes import GatewayProcess, gateway_process, until
+from tests.waiting import until
+from tests.wire.processes import GatewayProcess, gateway_process
 from tests.wire.test_killed import Sender
 
 PARTITIONS = 2

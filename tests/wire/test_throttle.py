@@ -27,8 +27,8 @@ from sparklog.wire.throttle import (
 from sparklog.wire.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.edits import segment
+from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, request
-from tests.wire.processes import until
 from tests.wire.test_produce import produce_request
 
 

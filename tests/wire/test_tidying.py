@@ -28,9 +28,10 @@ from sparklog.testing import TemporaryLogDir
 from sparklog.wire import tidying
 from sparklog.wire.tidying import Tidying, keep
 from tests.client_batches import client_batch
+from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.grouping import GroupMember, alone
-from tests.wire.processes import children, gateway_process, is_alive, until
+from tests.wire.processes import children, gateway_process, is_alive
 from tests.wire.test_produce import produce_request
 
 

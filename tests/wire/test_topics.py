@@ -14,8 +14,8 @@ from sparklog.errors import StorageError
 from sparklog.tokens import Grant, Principal, Scope
 from sparklog.wire.topic_ids import uuid_of
 from sparklog.wire.versions import ApiKey
+from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway
-from tests.wire.processes import until
 from tests.wire.requests import SOON, body, newest, part, versions
 
 CREATE, DELETE, GROW = ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS

@@ -10,6 +10,7 @@ from sparklog.metadata.edit import Edit, Stamp, TopicEdit
 from sparklog.metadata.image import Image
 from sparklog.model import TopicDescription
 from sparklog.wire.watch import Watch
+from tests.waiting import turns_until
 
 A, B = (TopicDescription(name, name * 22, 1, {}, 0) for name in "ab")
 
@@ -146,8 +147,7 @@ def test_it_looks_only_while_somebody_waits() -> None:
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-        while watch._next_look is not None:
-            await asyncio.sleep(0.001)
+        await turns_until(lambda: watch._next_look is None)
         assert topics.looks == 1
 
     run(test)

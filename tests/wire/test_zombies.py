@@ -21,9 +21,9 @@ from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from sparklog.storage.local import LocalFiles
 from sparklog.wire.versions import ApiKey
+from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.grouping import GroupMember, alone
-from tests.wire.processes import until
 from tests.wire.requests import body, part
 from tests.wire.test_taken_over import led_by
 

@@ -57,7 +57,8 @@ from tests.soak.transactions.setup import (
     TOPICS,
     place_of,
 )
-from tests.wire.processes import GatewayProcess, until
+from tests.waiting import until
+from tests.wire.processes import GatewayProcess
 
 ROLES: Final[dict[str, tuple[Role, int]]] = {
     "teller": (transfer, 8),

@@ -1,0 +1,28 @@
+"""Waiting for something that another thread, process or task does.
+
+A loop of a test's own would have a body that some runs never enter, and coverage counts it.
+(A unit test may not sleep: it has `tests.metadata_language.wait_until`.)
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+MOST_S = 120.0
+LOOK_EVERY_S = 0.005
+
+
+def until(is_so: Callable[[], bool], most_s: float = MOST_S) -> None:
+    """Look every 5 ms, and return when it is so. Raises TimeoutError when that takes too long."""
+    deadline = time.monotonic() + most_s
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not so within {most_s} s")
+        time.sleep(LOOK_EVERY_S)
+
+
+async def turns_until(is_so: Callable[[], bool], most_s: float = MOST_S) -> None:
+    """As `until`, in turns of the event loop: look at every one."""
+    async with asyncio.timeout(most_s):
+        while not is_so():
+            await asyncio.sleep(0)

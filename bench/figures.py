@@ -32,7 +32,7 @@ class Bar:
 
     def __str__(self) -> str:
         bounds = (("≥", self.least), ("≤", self.most))
-        return " ".join(f"{sign} {_short(number)}" for sign, number in bounds if number is not None)
+        return " ".join(f"{sign} {short(number)}" for sign, number in bounds if number is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +75,8 @@ def print_table(figures: Iterable[Figure]) -> None:
         table.add_column("rounds", justify="right")
         for row in rows:
             met = {None: "", True: "[green]yes", False: "[red]no"}[row.is_met]
-            spread = " ".join(_short(one) for one in row.rounds)
-            table.add_row(row.name, _short(row.value), row.unit, str(row.bar or ""), met, spread)
+            spread = " ".join(short(one) for one in row.rounds)
+            table.add_row(row.name, short(row.value), row.unit, str(row.bar or ""), met, spread)
         console.print(table)
 
 
@@ -127,5 +127,6 @@ def _java_version() -> str:
     return answer.stderr.split('"')[1]
 
 
-def _short(value: float) -> str:
+def short(value: float) -> str:
+    """Return a figure in three digits, or whole from 1,000 on."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

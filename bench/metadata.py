@@ -6,7 +6,6 @@ to its name, sync the directory. It is measured in the same run.
 
 import multiprocessing
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -38,9 +37,9 @@ MICROSECONDS = 1e6
 
 def run(settings: Settings) -> list[Figure]:
     """Measure commits of one process and of several, and a log dir of a million segments."""
-    folder = settings.directory / "metadata"
-    rounds = 1 if settings.quick else settings.rounds
-    return [*_one_process(folder), *_processes(folder, rounds), *_large(folder)]
+    # Each log dir has a new directory: files are made slowly where others were just deleted.
+    place, rounds = settings.directory, 1 if settings.quick else settings.rounds
+    return [*_one_process(place / "one"), *_processes(place, rounds), *_large(place)]
 
 
 # ------------------------------------------------------------------------------------------ commit
@@ -109,7 +108,6 @@ def _topic(image: Image) -> TopicImage:
 
 
 def _new_log(folder: Path, flush: bool) -> MetadataLog:
-    shutil.rmtree(folder, ignore_errors=True)
     files = open_files(str(folder))
     MetadataLog.create(files, SystemClock())
     log = MetadataLog(files, SystemClock(), flush=flush)
@@ -125,13 +123,12 @@ def _open(folder: Path, flush: bool = True) -> MetadataLog:
 # --------------------------------------------------------------------------------------- processes
 
 
-def _processes(folder: Path, rounds: int) -> list[Figure]:
+def _processes(place: Path, rounds: int) -> list[Figure]:
     group = f"metadata log: {PROCESSES} processes, {COMMITS} commits each"
     figures = []
     for flush, least in ((True, 800), (False, 3000)):
-        # Each race has a new directory: files are made slowly where others were just deleted.
-        places = [Path(tempfile.mkdtemp(dir=folder.parent)) for _ in range(rounds)]
-        rates = [PROCESSES * COMMITS / _race(place, flush) for place in places]
+        folders = [Path(tempfile.mkdtemp(dir=place)) for _ in range(rounds)]
+        rates = [PROCESSES * COMMITS / _race(folder, flush) for folder in folders]
         name = "synced" if flush else "not synced"
         figures.append(Figure.of_rounds(group, name, rates, "commits/s", Bar(least=least)))
     return figures
@@ -203,12 +200,11 @@ def _segment(now_ms: int) -> SegmentEntry:
 # --------------------------------------------------------------------------------------- a million
 
 
-def _large(folder: Path) -> list[Figure]:
-    small = _commit_at(folder, 10, 1_000)
-    shutil.rmtree(folder, ignore_errors=True)
-    write_large(folder, TOPICS, SEGMENTS)
-    alone = {name: measured_alone(name, folder) for name in ("open one", "open all")}
-    large = _commit_at(folder, TOPICS, SEGMENTS)
+def _large(place: Path) -> list[Figure]:
+    small = _commit_at(place / "thousand", 10, 1_000)
+    write_large(place / "opened", TOPICS, SEGMENTS)
+    alone = {name: measured_alone(name, place / "opened") for name in ("open one", "open all")}
+    large = _commit_at(place / "million", TOPICS, SEGMENTS)
     group = f"metadata log: {SEGMENTS:,} segments, {TOPICS * PARTITIONS:,} partitions"
     bar = Bar(most=max(1.2 * small["commit"], small["commit"] + 0.1))
     return [
@@ -224,7 +220,6 @@ def _large(folder: Path) -> list[Figure]:
 
 def _commit_at(folder: Path, topics: int, segments: int) -> dict[str, float]:
     """CPU of a commit and a lookup (ms), and of following a hundred commits (%)."""
-    shutil.rmtree(folder, ignore_errors=True)
     ids = write_large(folder, topics, segments)
     log, follower = _open(folder, flush=False), _open(folder)
     log.image(ids)

@@ -45,6 +45,9 @@ Reading ahead would slow a search of an index down; an index has 10 MiB at most 
 TEMPORARY = ".tmp-"
 """Prefix of a file that `put_new` or `overwrite` has written but not yet given its name."""
 
+LOST_AND_FOUND = "lost+found"
+"""A directory that mkfs makes at the top of a file system; only root may read it."""
+
 NO_HARD_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS})
 """Errors of a hard link where a copy may work."""
 
@@ -201,7 +204,7 @@ class LocalFiles:
         return _file_stat(path, found)
 
     def list(self, directory: str = "", recursive: bool = False) -> Iterator[FileStat]:
-        """See `Files.list`; symbolic links to directories are not followed."""
+        """See `Files.list`; symbolic links to directories are not followed, nor LOST_AND_FOUND."""
         top = os.path.join(self.uri, check_directory(directory))
         with os_errors("list", directory, self.uri):
             found = _walk(top, f"{directory}/" if directory else "", recursive)
@@ -334,6 +337,8 @@ def _walk(top: str, prefix: str, recursive: bool) -> list[FileStat]:
             continue
         with entries:
             for entry in entries:
+                if entry.name == LOST_AND_FOUND:
+                    continue
                 if entry.is_file():
                     with suppress(FileNotFoundError):
                         found.append(_file_stat(prefix + entry.name, entry.stat()))

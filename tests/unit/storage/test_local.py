@@ -55,6 +55,13 @@ class TestLocalFiles:
         assert found == ["d/a"]
         assert (tmp_path / "outside").exists()
 
+    def test_passes_over_the_directory_of_fsck(self, files: LocalFiles, root: Path) -> None:
+        """Each new file system has it, and only root may read it."""
+        files.write_new("d/a", b"1")
+        files.write_new("lost+found/b", b"1")
+
+        assert [found.path for found in files.list("", recursive=True)] == ["d/a"]
+
     def test_leaves_out_what_vanishes_while_it_lists(
         self, files: LocalFiles, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

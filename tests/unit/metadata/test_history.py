@@ -139,6 +139,13 @@ class TestRuns:
 
         assert max(run.rows for run in world.log.image().fold.history) <= 10
 
+    def test_those_of_many_bytes_stay(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A fold has the rows of all runs that it joins in memory."""
+        monkeypatch.setattr(h, "MERGED_BYTES_MAX", 1)
+        produced(world, 8, 2)
+
+        assert [run.rows for run in world.log.image().fold.history] == [4, 3, 3, 3]
+
     def test_a_damaged_one_is_told_where_it_is_read(self, world: World) -> None:
         produced(world, 9, 9)
         flip(world, world.log.image().fold.history[0].path, at=-20)
@@ -195,6 +202,17 @@ class TestRetention:
 
         assert folded is not None
         assert oldest_version(folded) == 12
+
+    def test_young_ones_are_not_read(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """An object store would have to send a whole run to each fold."""
+        monkeypatch.setattr(h, "MERGED_ROWS_MAX", 0)
+        produced(world, 10, 10)
+        world.produce(2)
+        monkeypatch.setattr(h, "open_run", None)
+        folded = fold(world.log)
+
+        assert folded is not None
+        assert oldest_version(folded) == 0
 
     def test_a_history_that_does_not_reach_up_to_the_entries_is_dropped(self, world: World) -> None:
         produced(world, 10, 10)

@@ -62,6 +62,16 @@ class TestLocalFiles:
 
         assert [found.path for found in files.list("", recursive=True)] == ["d/a"]
 
+    def test_reads_a_directory_when_its_turn_comes(self, files: LocalFiles) -> None:
+        """So who looks for one file of a large tree need not wait for all."""
+        files.write_new("a", b"1")
+        files.write_new("d/b", b"1")
+        found = files.list("", recursive=True)
+        first = next(found).path
+        files.write_new("d/c", b"1")
+
+        assert [first, *(one.path for one in found)] == ["a", "d/b", "d/c"]
+
     def test_leaves_out_what_vanishes_while_it_lists(
         self, files: LocalFiles, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

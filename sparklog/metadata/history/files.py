@@ -23,7 +23,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparklog.errors import CorruptMetadataError
+from sparklog.errors import CorruptMetadataError, MissingFileError
 from sparklog.log.names import CLUSTER_METADATA, born_ms
 from sparklog.metadata.codec.edits import edit_of
 from sparklog.metadata.codec.types import Json
@@ -45,6 +45,8 @@ MERGED_BYTES_MAX: Final = 2 * 1024 * 1024
 """The most bytes of a history run that is joined with newer ones: all its rows are in memory then,
 and take some ten times as much. The entries of 4,000 busy partitions have 2 MB a second."""
 GROUP_ROWS: Final = 2_048
+_UNREADABLE: Final = (CorruptMetadataError, MissingFileError)
+"""The errors of a run that does not keep others from being written."""
 
 SCHEMA: Final = pa.schema(
     [
@@ -299,7 +301,7 @@ def _with_entries(
     while kept and _is_small(kept[-1], rows):
         try:
             tables.insert(0, rows_of_run(log.files, kept[-1]))
-        except CorruptMetadataError:
+        except _UNREADABLE:
             break
         run = kept.pop()
         rows, first = rows + run.rows, run.from_version
@@ -333,7 +335,7 @@ def _is_over(files: Files, run: RunFile, before_ms: int) -> bool:
         return False
     try:
         file = open_run(files, run)
-    except CorruptMetadataError:
+    except _UNREADABLE:
         return False
     newest = file.metadata.row_group(file.metadata.num_row_groups - 1).column(1).statistics.max
     return bool(newest < before_ms)

@@ -170,6 +170,18 @@ class TestRuns:
         assert folded is not None
         assert len(folded.fold.history) == 2
 
+    def test_a_missing_one_does_not_either(self, world: World) -> None:
+        """A backup that was copied while others folded may lack it."""
+        produced(world, 9, 9)
+        (run,) = world.log.image().fold.history
+        Path(world.files.uri, "__cluster_metadata", run.path).unlink()
+        world.produce(9)
+
+        folded = fold(world.fresh(), retention=Retention(ms=0))
+
+        assert folded is not None
+        assert folded.fold.history[0] == run
+
 
 def flip(world: World, path: str, at: int) -> None:
     file = Path(world.files.uri, "__cluster_metadata", path)

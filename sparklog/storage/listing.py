@@ -22,23 +22,26 @@ def walk(directory: str, prefix: str, *, recursive: bool) -> Iterator[FileStat]:
     A directory below it is read when its turn comes. Files that are deleted meanwhile are left out.
     Raises OSError for a directory that cannot be read.
     """
+    for found in sorted(_entries(directory, prefix)):
+        if not found.path.endswith("/"):
+            yield found
+        elif recursive:
+            below = f"{directory}/{found.path.removeprefix(prefix)}"
+            yield from walk(below, found.path, recursive=True)
+
+
+def _entries(directory: str, prefix: str) -> Iterator[FileStat]:
+    """Yield the entries of a directory; the path of a directory ends with "/"."""
     try:
         entries = os.scandir(directory)
     except (FileNotFoundError, NotADirectoryError):
         return
     with entries:
-        found = [(_in_path(entry), entry) for entry in entries if entry.name != LOST_AND_FOUND]
-    found.sort(reverse=True)
-    while found:
-        name, entry = found.pop()
-        if not name.endswith("/"):
+        for entry in entries:
+            if entry.name == LOST_AND_FOUND:
+                continue
             with suppress(FileNotFoundError):
-                if entry.is_file():
-                    yield file_stat(prefix + name, entry.stat())
-        elif recursive:
-            yield from walk(entry.path, prefix + name, recursive=True)
-
-
-def _in_path(entry: "os.DirEntry[str]") -> str:
-    """Return the part of a path that an entry is; links to directories are not followed."""
-    return f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    yield FileStat(f"{prefix}{entry.name}/", 0, 0)
+                elif entry.is_file():
+                    yield file_stat(prefix + entry.name, entry.stat())

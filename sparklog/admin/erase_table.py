@@ -17,6 +17,7 @@ from sparklog.clock import Clock
 from sparklog.config.topic import TopicConfig
 from sparklog.errors import CommitConflictError
 from sparklog.fleet import Fleet
+from sparklog.log.names import born_ms
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicDescription
 from sparklog.storage.files import Files
@@ -31,7 +32,7 @@ from sparklog.table.of_topic import (
     delta_log,
     table_directory,
 )
-from sparklog.table.parquet import WrittenFile, born_ms_of, write_files
+from sparklog.table.parquet import WrittenFile, write_files
 from sparklog.table.rows import read_rows
 from sparklog.table.schema import ARROW_SCHEMA
 from sparklog.table.snapshot import DataFile, Snapshot
@@ -158,11 +159,11 @@ def strangers(catalog: Catalog, topic: TopicDescription) -> int:
         for one in catalog.files.list(directory, recursive=True)
     ]
     data = [one for one in paths if one.endswith(".parquet") and not one.startswith(DELTA_LOG)]
-    if all(born_ms_of(one) is not None for one in data):
+    if all(born_ms(one) is not None for one in data):
         return 0
     snapshot = delta_log(catalog.files, topic, catalog.clock).snapshot()
     named = snapshot.files.keys() | snapshot.removed.keys()
-    return sum(1 for one in data if born_ms_of(one) is None and one not in named)
+    return sum(1 for one in data if born_ms(one) is None and one not in named)
 
 
 def _hits(

@@ -59,6 +59,11 @@ _SEGMENT = re.compile(
     rf"([0-9]{{20}})(?:\.({UUID7_PATTERN}))?(\.log|\.index|\.timeindex|\.keyindex)"
 )
 
+_BORN = re.compile(
+    rf"(?:{SHARED}/|part-|(?:[^/]+/)*(?:[0-9]{{20}}[.-]){{1,2}})({UUID7_PATTERN})"
+    r"\.(?:log|index|timeindex|keyindex|parquet|json)"
+)
+
 
 class SegmentName(NamedTuple):
     """The parts of a segment file's name: `uuid` is None in Kafka's form, `suffix` has its dot."""
@@ -153,6 +158,16 @@ def uuid7(now_ms: int, random_bytes: bytes) -> str:
 def uuid7_ms(uuid: str) -> int:
     """Return the time, in ms, of a version 7 UUID from `parse_segment_name`."""
     return int(uuid[:8] + uuid[9:13], 16)
+
+
+def born_ms(path: str) -> int | None:
+    """Return when a file was made, in ms, by the uuid in its name; None for a name of another form.
+
+    `path` may be that of a segment's file (also with directories), of a shared segment in the log
+    dir, of a table's file in the table, and of a run or of edits.
+    """
+    match = _BORN.fullmatch(path)
+    return None if match is None else uuid7_ms(match[1])
 
 
 def topic_name_problem(name: str) -> str | None:

@@ -39,7 +39,8 @@ Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
 
 BUCKET_RECORDS: Final = 2_000_000
-"""About how many records a bucket has: about 100 MB of keys, hashes and table."""
+"""About how many records a bucket has: with keys of 30 bytes 100 MB of keys, hashes and table,
+with 250 bytes 1 GB."""
 ROUND_RECORDS: Final = BUCKET_RECORDS * key_index.PARTS
 """The most records that a round reads, if one segment does not have more: as many as fit into all
 buckets of a partition."""

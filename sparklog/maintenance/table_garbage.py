@@ -18,6 +18,7 @@ from functools import partial
 from typing import NamedTuple
 
 from sparklog.config.topic import TopicConfig
+from sparklog.log.names import born_ms
 from sparklog.log.vacuum import horizon_above
 from sparklog.maintenance.deleting import delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step
@@ -25,7 +26,6 @@ from sparklog.model import TopicDescription
 from sparklog.storage.files import FileStat
 from sparklog.table.delta_log import DELTA_LOG
 from sparklog.table.of_topic import VACUUMED, Change, commit, delta_log, table_directory
-from sparklog.table.parquet import born_ms_of
 from sparklog.table.snapshot import Snapshot
 
 
@@ -79,12 +79,12 @@ def _is_garbage(
     topic: TopicDescription, file: FileStat, snapshot: Snapshot, bounds: _Bounds
 ) -> bool:
     path = _path(topic, file)
-    born_ms = born_ms_of(path)
-    if path in snapshot.files or (born_ms is None and not _is_removed(topic, path, snapshot)):
+    made_ms = born_ms(path)
+    if path in snapshot.files or (made_ms is None and not _is_removed(topic, path, snapshot)):
         return False
     if path in snapshot.removed:
         return snapshot.removed[path] <= bounds.released_ms
-    is_orphan = born_ms is not None and born_ms < bounds.horizon_ms
+    is_orphan = made_ms is not None and made_ms < bounds.horizon_ms
     return is_orphan and snapshot.has_our_protocol
 
 
@@ -100,7 +100,7 @@ def _delete(context: JobContext, topic: TopicDescription, files: Sequence[FileSt
     paths = [path for one in doomed if (path := _path(topic, one)) not in snapshot.removed]
     if snapshot.exists and paths:
         # A build may be about to add such a file: from this commit on it is refused.
-        horizon_ms = horizon_above([born_ms_of(path) or 0 for path in paths], bounds.horizon_ms)
+        horizon_ms = horizon_above([born_ms(path) or 0 for path in paths], bounds.horizon_ms)
         change = Change(operation=VACUUMED, horizon_ms=horizon_ms)
         snapshot = commit(context.files, topic, context.clock, change)
         doomed = [one for one in doomed if _is_garbage(topic, one, snapshot, bounds)]

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from sparklog.config.topic import TopicConfig
 from sparklog.errors import InvalidOptionError, SparklogError, StorageFullError
-from sparklog.log.names import partition_dir
+from sparklog.log.names import born_ms, partition_dir
 from sparklog.log.vacuum import Fate, fates, horizon_above
 from sparklog.maintenance.deleting import LOCAL_CHUNK, Sum, delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
@@ -42,7 +42,7 @@ from sparklog.metadata.catalog import (
     RECEIPT_TTL_MS,
     topic_directory,
 )
-from sparklog.metadata.check import birth_ms, paths_of
+from sparklog.metadata.check import paths_of
 from sparklog.metadata.edit import TopicEdit
 from sparklog.metadata.image import TopicImage
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS
@@ -205,7 +205,7 @@ def _garbage(
         for fate, file in judged:
             found.setdefault((fate, partition), Sum()).add(file)
             if fate is Fate.ORPHAN:
-                orphans_ms = max(orphans_ms, birth_ms(file.path) or 0)
+                orphans_ms = max(orphans_ms, born_ms(file.path) or 0)
             if len(listed) <= UNLINKED_MAX:
                 listed.append(file)
     return _Garbage(
@@ -295,7 +295,7 @@ def _execute(context: JobContext, topic: TopicDescription, garbage: _Garbage) ->
     def plan(image: TopicImage) -> TopicEdit:
         limit_ms = _horizon_ms(TopicConfig.parse(image.description.configs), now_ms)
         gone = _forgettable(image.description, image.removed, now_ms)
-        births_ms = (birth_ms(path) or 0 for entry in gone for path in paths_of(entry))
+        births_ms = (born_ms(path) or 0 for entry in gone for path in paths_of(entry))
         horizon_ms = horizon_above([garbage.orphans_ms, *births_ms], limit_ms)
         return TopicEdit(vacuum_horizon_ms=horizon_ms)
 

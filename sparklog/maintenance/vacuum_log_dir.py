@@ -18,17 +18,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, Final
-from uuid import UUID
 
 from sparklog.config.topic import TopicConfig, every_config
 from sparklog.errors import InvalidConfigError, StorageFullError, UsageError
 from sparklog.log.names import (
     CLUSTER_METADATA,
-    LOG_SUFFIX,
     QUARANTINE,
+    born_ms,
     parse_segment_name,
     topic_id_of,
-    uuid7_ms,
 )
 from sparklog.log.vacuum import horizon_above
 from sparklog.maintenance.deleting import LOCAL_CHUNK, Sum, delete_files, problems_of
@@ -208,8 +206,7 @@ def _delete_unknown_topic(context: JobContext, directory: str) -> Outcome:
     if topic_id_of(directory) in image.topics:
         return Outcome(counts={"conflicts": 1})
     for file in context.files.list(directory, recursive=True):
-        name = parse_segment_name(file.path.rpartition("/")[2])
-        if name and name.uuid and uuid7_ms(name.uuid) >= image.horizon_ms:
+        if (born_ms(file.path) or 0) >= image.horizon_ms:
             problem = f"{file.path} is younger than sparklog.orphan.retention.ms: try again later"
             return Outcome(problems=[problem])
     return _delete_directory(context, directory, keeps_table=False)
@@ -301,9 +298,9 @@ def _shared_garbage(
         for path, one in image.shared.items()
         if one.unused_ms is not None
         and one.unused_ms <= now_ms - delay_ms
-        and (_born_ms(path) or 0) < horizon_ms
+        and (born_ms(path) or 0) < horizon_ms
     ]
-    born = {path: _born_ms(path) for path in sizes if path not in image.shared}
+    born = {path: born_ms(path) for path in sizes if path not in image.shared}
     return _SharedGarbage(
         sorted(unused),
         [path for path, ms in born.items() if ms is not None and ms < horizon_ms],
@@ -312,18 +309,8 @@ def _shared_garbage(
     )
 
 
-def _born_ms(path: str) -> int | None:
-    """Return when a shared segment was created, in ms; None if it has no shared segment's name."""
-    uuid = path.removeprefix(SHARED_PREFIX).removesuffix(LOG_SUFFIX)
-    try:
-        is_ours = UUID(uuid).version == 7 and path == f"{SHARED_PREFIX}{UUID(uuid)}{LOG_SUFFIX}"
-    except ValueError:
-        return None
-    return uuid7_ms(uuid) if is_ours else None
-
-
 def _vacuum_shared(context: JobContext, planned: _SharedGarbage) -> Outcome:
-    sizes, births_ms = planned.sizes, [_born_ms(path) or 0 for path in planned.doomed]
+    sizes, births_ms = planned.sizes, [born_ms(path) or 0 for path in planned.doomed]
     try:
         image = _commit_horizon(context, births_ms)
     except StorageFullError:

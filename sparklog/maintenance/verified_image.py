@@ -6,7 +6,7 @@ from itertools import pairwise
 from sparklog.clock import age_s
 from sparklog.config import TopicConfig
 from sparklog.errors import CorruptMetadataError
-from sparklog.log.names import parse_segment_name, uuid7_ms
+from sparklog.log.names import born_ms
 from sparklog.log.vacuum import Fate, fates
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.check import paths_of
@@ -78,8 +78,7 @@ def file_findings(
 def _orphans(
     topic: TopicDescription, sizes: dict[str, int], paths: Sequence[str], now_ms: int
 ) -> str:
-    names = (parse_segment_name(path.rpartition("/")[2]) for path in paths)
-    oldest_ms = min(uuid7_ms(name.uuid) for name in names if name and name.uuid)
+    oldest_ms = min(born_ms(path) or 0 for path in paths)
     size = sum(sizes[path] for path in paths)
     return (
         f"{topic.name}: no row names {len(paths)} files of {size} bytes, the oldest made "

@@ -24,7 +24,7 @@ from sparklog.errors import (
     UnsupportedFeatureError,
     UsageError,
 )
-from sparklog.log.names import parse_segment_name, uuid7_ms
+from sparklog.log.names import born_ms
 from sparklog.metadata.cluster import NODE_ID_MAX, SCRAM_MECHANISMS
 from sparklog.metadata.edit import (
     ALL_FILES_MS,
@@ -281,8 +281,8 @@ def _check_ages(topic: TopicImage, horizon_ms: int, edit: TopicEdit) -> None:
     for entry in (*edit.segments, *edit.replace):
         for path in paths_of(entry):
             limit_ms = horizon_ms if path.startswith(SHARED_PREFIX) else topic.vacuum_horizon_ms
-            born_ms = birth_ms(path)
-            if born_ms is not None and born_ms < limit_ms:
+            made_ms = born_ms(path)
+            if made_ms is not None and made_ms < limit_ms:
                 late[path] = limit_ms
     known = _live(topic, edit.touched).values() if late else ()
     named = {path for entry in known for path in paths_of(entry)}
@@ -291,15 +291,6 @@ def _check_ages(topic: TopicImage, horizon_ms: int, edit: TopicEdit) -> None:
             f"{path}: written before the vacuum horizon {late[path]} (ms), so it may be gone: "
             f"write it again"
         )
-
-
-def birth_ms(path: str) -> int | None:
-    """Return the time (ms) in the uuid of a file's name; None for a name without a uuid."""
-    last = path.rpartition("/")[2]
-    if path.startswith(SHARED_PREFIX):
-        return uuid7_ms(last.partition(".")[0])
-    name = parse_segment_name(last)
-    return uuid7_ms(name.uuid) if name and name.uuid else None
 
 
 def paths_of(entry: SegmentEntry) -> list[str]:
@@ -390,8 +381,7 @@ def _check_fold(image: Image, fold: FoldEdit) -> None:
         )
     known = {*current.runs, *current.history}
     for run in (*fold.runs, *fold.history):
-        born_ms = uuid7_ms(run.path.removesuffix(".parquet")[-36:])
-        if run not in known and born_ms < image.horizon_ms:
+        if run not in known and (born_ms(run.path) or 0) < image.horizon_ms:
             raise LateWriterError(
                 f"{run.path}: written before the vacuum horizon {image.horizon_ms} (ms), so it may "
                 f"be gone: fold again"

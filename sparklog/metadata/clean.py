@@ -44,8 +44,9 @@ from sparklog.metadata.names import (
 )
 from sparklog.storage.files import Files, FileStat
 
-CLEAN_MAX: Final = 8_192
-"""How many files one call deletes at most; the next call deletes the others."""
+CLEAN_MAX: Final = 32_768
+"""How many files one call deletes at most; the next call deletes the others. A disk takes some five
+seconds for them."""
 STEP: Final = 64
 """How many local files are deleted at once: a commit waits for the file system's journal."""
 PAUSE_MS: Final = 5
@@ -53,10 +54,14 @@ PAUSE_MS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """The result of a call: the mark below which it deleted, and how many files it deleted."""
+    """The result of a call: the mark below which it deleted, and how many files it deleted.
+
+    `left` is the number of files that it left to the next call.
+    """
 
     mark: Mark
     files: int
+    left: int = 0
 
 
 def clean(log: MetadataLog, *, at_most: int = CLEAN_MAX) -> Cleaned | None:
@@ -74,11 +79,12 @@ def clean(log: MetadataLog, *, at_most: int = CLEAN_MAX) -> Cleaned | None:
     files.sync_directory(ENTRIES)
     if newest_mark(files) < mark:
         write_mark(files, mark)
-    doomed = [*_entries(listed, mark), *_others(files, listed, mark, fold)][:at_most]
-    _delete(log, doomed)
+    doomed = [*_entries(listed, mark), *_others(files, listed, mark, fold)]
+    _delete(log, doomed[:at_most])
     smaller = [path for one, path in marks(files)[:-1] if one < mark]
     files.delete_many(smaller)
-    return Cleaned(mark, len(doomed))
+    deleted = min(len(doomed), at_most)
+    return Cleaned(mark, deleted, len(doomed) - deleted)
 
 
 def _delete(log: MetadataLog, doomed: Sequence[str]) -> None:

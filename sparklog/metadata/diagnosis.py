@@ -30,7 +30,7 @@ from sparklog.metadata.history.files import open_run, records
 from sparklog.metadata.history.read import oldest_version
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
-from sparklog.metadata.marks import marks, newest_mark
+from sparklog.metadata.marks import is_mark, newest_mark
 from sparklog.metadata.names import (
     CHECKPOINT_NAME,
     ENTRIES,
@@ -225,9 +225,8 @@ def _judge_hints(
             _put_aside(seen, HINT, text)
         else:
             seen.problems.append(Problem(HINT, text))
-    known = {path for _, path in marks(files)}
     for stat in files.list(f"{CLUSTER_METADATA}/{MARKS}"):
-        if stat.path not in known and not last_part(stat.path).startswith(TEMPORARY):
+        if not is_mark(stat.path) and not last_part(stat.path).startswith(TEMPORARY):
             _put_aside(seen, stat.path, "is not the name of a mark")
     seen.is_misled = bool(seen.problems)
 
@@ -238,8 +237,11 @@ def _put_aside(seen: Diagnosis, path: str, text: str) -> None:
 
 
 def _parquet_problem(files: Files, path: str) -> str:
+    """Return why a file cannot be read; "" also for one that was cleaned after the listing."""
     try:
         pq.read_table(pa.BufferReader(pa.py_buffer(files.read(path))))
+    except MissingFileError:
+        return ""
     except (pa.ArrowException, OSError) as error:
         return f"no Parquet file (torn?): {error}"
     return ""

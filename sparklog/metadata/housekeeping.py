@@ -29,7 +29,8 @@ from sparklog.metadata.log import MetadataLog
 from sparklog.storage.at_once import in_background
 
 CLEANS_PER_KEEP: Final = 10
-"""How often at most a process cleans within `keep_ms`: each cleaning lists the entries."""
+"""How often a process cleans within `keep_ms`: each cleaning lists the entries. If a cleaning has
+left files, the next fold goes on with it."""
 FOLD_RETRY_MS: Final = 5_000
 EXIT_WAIT_SECONDS: Final = 5.0
 LOOK_S: Final = 1.0
@@ -187,4 +188,6 @@ def _clean_now_and_then(log: MetadataLog, house: _House) -> None:
     now_ms = log.clock.boot_ms()
     if house.cleaned_ms is None or now_ms - house.cleaned_ms >= log.keep_ms // CLEANS_PER_KEEP:
         house.cleaned_ms = now_ms
-        clean(log)
+        cleaned = clean(log)
+        if cleaned is not None and cleaned.left:
+            house.cleaned_ms = None

@@ -32,6 +32,11 @@ class Mark(NamedTuple):
 NO_MARK: Final = Mark(0, -1)
 
 
+def is_mark(path: str) -> bool:
+    """Whether a path ends with the name of a mark."""
+    return _NAME.fullmatch(last_part(path)) is not None
+
+
 def marks(files: Files) -> list[tuple[Mark, str]]:
     """Return the marks of a log dir with their paths, smallest first."""
     found = []

@@ -6,13 +6,14 @@ the original and now reads the copy gets an error that says so.
 
 A copy that was made while commits went on may lack an entry and have a later one, because a listing
 is no snapshot. Such a copy is refused: its log would end at the hole, and later at the old entries.
+So is a copy that has a fold and lacks a file that the fold names.
 """
 
 import os
 
 from sparklog.clock import Clock
 from sparklog.errors import CorruptMetadataError
-from sparklog.log.names import random_uuid
+from sparklog.log.names import CLUSTER_METADATA, random_uuid
 from sparklog.metadata.diagnosis import diagnose
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import entry_path
@@ -33,10 +34,15 @@ def restore(files: Files, clock: Clock) -> LogDir:
 
 
 def _check_whole(files: Files, clock: Clock) -> None:
-    """Raise CorruptMetadataError if there are entries behind a hole."""
+    """Raise CorruptMetadataError if entries are behind a hole, or lack a file that they name."""
     found = diagnose(files, clock)
     if found.log is not None and max(found.entries) > found.log.last:
         raise CorruptMetadataError(
             f"{entry_path(found.log.last + 1)} is missing or damaged, and there are later entries: "
             f"copy the metadata log again, and then restore"
+        )
+    if found.damaged:
+        raise CorruptMetadataError(
+            f"{CLUSTER_METADATA}/{min(found.damaged)} is missing or damaged, and a fold names it: "
+            f"copy the metadata log again, or run sparklog verify --repair, and then restore"
         )

@@ -266,8 +266,8 @@ class Files(Protocol):
         """Return the files of a directory, with `recursive` also those below it, sorted by path.
 
         "" is the log dir; a directory that does not exist has no files. Directories are not listed,
-        as in an object store. An object store fetches a recursive listing page by page, while it is
-        iterated.
+        as in an object store. A recursive listing is fetched while it is iterated: of an object
+        store page by page, of a local disk directory by directory.
         """
         ...
 

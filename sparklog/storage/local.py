@@ -21,6 +21,7 @@ from sparklog.storage.at_once import each_at_once
 from sparklog.storage.failures import failure, os_errors
 from sparklog.storage.files import FileStat, NewFile, Reader, flat_view, no_wait
 from sparklog.storage.kept_file import KeptFile, end_of_range, pread_to, pread_whole
+from sparklog.storage.listing import file_stat, walk
 from sparklog.storage.local_file import (
     LocalNewFile,
     finish,
@@ -198,14 +199,16 @@ class LocalFiles:
                 return None
         if stat.S_ISDIR(found.st_mode):
             return None
-        return _file_stat(path, found)
+        return file_stat(path, found)
 
     def list(self, directory: str = "", recursive: bool = False) -> Iterator[FileStat]:
         """See `Files.list`; symbolic links to directories are not followed."""
         top = os.path.join(self.uri, check_directory(directory))
+        return self._listed(top, directory, recursive)
+
+    def _listed(self, top: str, directory: str, recursive: bool) -> Iterator[FileStat]:
         with os_errors("list", directory, self.uri):
-            found = _walk(top, f"{directory}/" if directory else "", recursive)
-        return iter(sorted(found))
+            yield from walk(top, f"{directory}/" if directory else "", recursive=recursive)
 
     def delete(self, path: str) -> None:
         """See `Files.delete`."""
@@ -316,30 +319,6 @@ class LocalFiles:
         self._named = {""}
         for path in reversed(missing):
             sync_path(os.path.dirname(path))
-
-
-def _file_stat(path: str, found: os.stat_result) -> FileStat:
-    return FileStat(path, found.st_size, found.st_mtime_ns // 1_000_000)
-
-
-def _walk(top: str, prefix: str, recursive: bool) -> list[FileStat]:
-    """Return the files of a directory, unsorted, without those that are deleted meanwhile."""
-    found: list[FileStat] = []
-    left = [(top, prefix)]
-    while left:
-        directory, prefix = left.pop()
-        try:
-            entries = os.scandir(directory)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        with entries:
-            for entry in entries:
-                if entry.is_file():
-                    with suppress(FileNotFoundError):
-                        found.append(_file_stat(prefix + entry.name, entry.stat()))
-                elif recursive and entry.is_dir(follow_symlinks=False):
-                    left.append((entry.path, f"{prefix}{entry.name}/"))
-    return found
 
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

@@ -12,7 +12,6 @@ before a commit names them.
 
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -22,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sparklog.log.names import uuid7, uuid7_ms
+from sparklog.log.names import uuid7
 from sparklog.storage.files import Files, NewFile
 from sparklog.table.footer import encoded, joined, spans
 from sparklog.table.schema import ARROW_SCHEMA, SORTED, STATISTICS, Action
@@ -43,15 +42,6 @@ _OPTIONS: Final[dict[str, Any]] = {
     "write_page_index": True,
     "store_schema": False,
 }
-
-
-_NAME: Final = re.compile(r"part-([0-9a-f-]{36})\.parquet")
-
-
-def born_ms_of(name: str) -> int | None:
-    """Return when sparklog wrote a file, in ms, by its name; None for another writer's file."""
-    found = _NAME.fullmatch(name)
-    return None if found is None else uuid7_ms(found[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparklog.errors import CorruptMetadataError
-from sparklog.log.names import CLUSTER_METADATA
+from sparklog.errors import CorruptMetadataError, MissingFileError
+from sparklog.log.names import CLUSTER_METADATA, born_ms
 from sparklog.metadata.codec.edits import edit_of
 from sparklog.metadata.codec.types import Json
 from sparklog.metadata.edit import NO_STAMP, Edit, FoldEdit, RunFile, Stamp
@@ -41,7 +41,12 @@ CUT_EVERY: Final = 4096
 """The smallest number of entries between two cuts."""
 MERGED_ROWS_MAX: Final = 65_536
 """The most rows of a history run: the retention removes whole runs."""
+MERGED_BYTES_MAX: Final = 2 * 1024 * 1024
+"""The most bytes of a history run that is joined with newer ones: all its rows are in memory then,
+and take some ten times as much. The entries of 4,000 busy partitions have 2 MB a second."""
 GROUP_ROWS: Final = 2_048
+_UNREADABLE: Final = (CorruptMetadataError, MissingFileError)
+"""The errors of a run that does not keep others from being written."""
 
 SCHEMA: Final = pa.schema(
     [
@@ -293,16 +298,21 @@ def _with_entries(
     """
     kept, tables = list(past), [_table(entries)]
     rows, first = len(entries), entries[0].version
-    while kept and kept[-1].rows <= min(2 * rows, MERGED_ROWS_MAX - rows):
+    while kept and _is_small(kept[-1], rows):
         try:
             tables.insert(0, rows_of_run(log.files, kept[-1]))
-        except CorruptMetadataError:
+        except _UNREADABLE:
             break
         run = kept.pop()
         rows, first = rows + run.rows, run.from_version
     span = first, entries[-1].version
     kept.append(write(log.files, pa.concat_tables(tables), span, log.clock.now_ms()))
     return kept
+
+
+def _is_small(run: RunFile, rows: int) -> bool:
+    """Whether a history run is joined with `rows` newer rows."""
+    return run.rows <= min(2 * rows, MERGED_ROWS_MAX - rows) and run.bytes <= MERGED_BYTES_MAX
 
 
 def _kept(log: FollowedLog, past: Sequence[RunFile], retention: Retention) -> list[RunFile]:
@@ -317,10 +327,15 @@ def _kept(log: FollowedLog, past: Sequence[RunFile], retention: Retention) -> li
 
 
 def _is_over(files: Files, run: RunFile, before_ms: int) -> bool:
-    """Whether all entries of a run are older than a time (ms); False if it cannot be read."""
+    """Whether all entries of a run are older than a time (ms); False if it cannot be read.
+
+    The file is as old as its newest entries: while it is young, it is not read.
+    """
+    if (born_ms(run.path) or 0) >= before_ms:
+        return False
     try:
         file = open_run(files, run)
-    except CorruptMetadataError:
+    except _UNREADABLE:
         return False
     newest = file.metadata.row_group(file.metadata.num_row_groups - 1).column(1).statistics.max
     return bool(newest < before_ms)

@@ -71,7 +71,8 @@ ProducerRows = Mapping[tuple[str, int], pa.Table]
 def image_of(fold: FoldEdit, rows: pa.Table) -> Image:
     """Return the image as of the fold's cover from the log dir's rows; no topic is opened."""
     by_kind: dict[str, list[Row]] = {kind: [] for kind in LOG_DIR_KINDS}
-    for row in padded(rows, RUN_SCHEMA).to_pylist():
+    others = rows.filter(pc.not_equal(rows.column("kind"), strings_of([SHARED])[0]))
+    for row in padded(others, RUN_SCHEMA).to_pylist():
         by_kind[row["kind"]].append(row)
     if len(by_kind[HORIZON]) != 1:
         raise CorruptMetadataError(
@@ -84,12 +85,7 @@ def image_of(fold: FoldEdit, rows: pa.Table) -> Image:
         Stamp(fold.cover, horizon["name"], horizon["used_ms"]),
         topics,
         Map({lease.name: lease for lease in leases}),
-        Map(
-            {
-                row["log_path"]: SharedSegment(row["slice_count"], row["unused_ms"])
-                for row in by_kind[SHARED]
-            }
-        ),
+        _shared(rows),
         horizon["horizon_ms"],
         horizon["level"],
         fold,
@@ -204,8 +200,17 @@ _SCHEMAS: Final = {
             "batches",
         ),
         RECEIPT: ("topic_id", "app_id", "is_versioned", *Receipt._fields),
+        SHARED: ("log_path", *SharedSegment._fields),
     }.items()
 }
+
+
+def _shared(rows: pa.Table) -> Map[str, SharedSegment]:
+    """Return the shared segments; column-wise, as each service makes one a second."""
+    schema = _SCHEMAS[SHARED]
+    found = padded(_of_kind(rows, SHARED, schema.names), schema)
+    paths, counts, times = (found.column(name).to_pylist() for name in schema.names)
+    return Map(zip(paths, map(SharedSegment, counts, times), strict=True))
 
 
 def _broker(row: Row) -> Broker:

@@ -106,14 +106,14 @@ class Scheduler:
         return self._exit_code
 
     def _serve(self, schedule: Schedule, log_dir: str) -> None:
-        """Run a job over a log dir when it is due; end the scheduler when stdout is closed."""
+        """Run a job over a log dir when it is due; end the scheduler if stdout takes no line."""
         left_ms = 0
         try:
             while not self.stopping.wait(left_ms / 1000):
                 started_ms = self._clock.boot_ms()
                 due_ms = started_ms + self.run(schedule, log_dir)
                 left_ms = max(0, due_ms - self._clock.boot_ms())
-        except BrokenPipeError:
+        except OSError:  # stdout is closed, or its disk is full
             self._exit_code = FAILED
             self.stopping.set()
 

@@ -136,6 +136,33 @@ class TestUuid7:
             names.uuid7(0, bytes(9))
 
 
+class TestTheTimeInAName:
+    UUID = names.uuid7(4711, bytes(10))
+    DIGITS = "0" * 20
+
+    @pytest.mark.parametrize(
+        "path",
+        (
+            *(f"{DIGITS}.{UUID}.log", f"t-x/t-0/{DIGITS}.{UUID}.keyindex", f"__shared/{UUID}.log"),
+            *(f"part-{UUID}.parquet", f"_runs/{DIGITS}-{DIGITS}-{UUID}.parquet"),
+            f"_edits/{DIGITS}-{UUID}.json",
+        ),
+    )
+    def test_is_when_the_file_was_made(self, path: str) -> None:
+        assert names.born_ms(path) == 4711
+
+    @pytest.mark.parametrize(
+        "path",
+        (
+            *(f"t-0/{DIGITS}.log", f"{UUID}.log", f"__shared/a/{UUID}.log", f"{DIGITS}.{UUID}.txt"),
+            *("__shared/notes.log", "part-0187c5d1-0000-4000-8000-000000000000.parquet"),
+            f"date=1/part-{UUID}.parquet",
+        ),
+    )
+    def test_of_another_form_is_not_known(self, path: str) -> None:
+        assert names.born_ms(path) is None
+
+
 class TestTopicName:
     @pytest.mark.parametrize("name", ("a", "A.b_c-9", "...", "-", "__consumer_offsets", "x" * 249))
     def test_accepts_what_kafka_accepts(self, name: str) -> None:

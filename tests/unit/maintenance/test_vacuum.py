@@ -9,7 +9,7 @@ import pytest
 from sparklog.admin import AdminClient
 from sparklog.errors import LateWriterError, StorageError, StoragePermissionError
 from sparklog.fleet import LocalFleet
-from sparklog.log.names import uuid7
+from sparklog.log.names import born_ms, uuid7
 from sparklog.log_writer import PRODUCE, commit_write, write_of
 from sparklog.maintenance import deleting
 from sparklog.maintenance import vacuum as vacuum_module
@@ -17,7 +17,6 @@ from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, executed
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.check import birth_ms
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS
 from sparklog.metadata.producers import ProducerState
 from sparklog.storage.local import LocalFiles
@@ -304,7 +303,7 @@ class TestHorizon:
         (entry,) = remove(log_dir, 0)
         sweep(log_dir)
 
-        assert image(log_dir).vacuum_horizon_ms == (birth_ms(entry.log_path) or 0) + 1
+        assert image(log_dir).vacuum_horizon_ms == (born_ms(entry.log_path) or 0) + 1
 
 
 class TestRefusal:

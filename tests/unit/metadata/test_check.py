@@ -18,7 +18,7 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.log.names import uuid7
-from sparklog.metadata.check import birth_ms, check
+from sparklog.metadata.check import check
 from sparklog.metadata.edit import (
     ALL_FILES_MS,
     NO_FOLD,
@@ -175,9 +175,6 @@ class TestAges:
         check(image, of_topic(TopicEdit(replace=[indexed(FIRST, NOW_MS + 1)])))
         with pytest.raises(LateWriterError):
             check(image, of_topic(TopicEdit(replace=[indexed(FIRST)])))
-
-    def test_a_name_without_a_uuid_has_no_age(self) -> None:
-        assert birth_ms("t-0/00000000000000000000.log") is None
 
 
 class TestTopics:

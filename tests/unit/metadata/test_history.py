@@ -139,6 +139,13 @@ class TestRuns:
 
         assert max(run.rows for run in world.log.image().fold.history) <= 10
 
+    def test_those_of_many_bytes_stay(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A fold has the rows of all runs that it joins in memory."""
+        monkeypatch.setattr(h, "MERGED_BYTES_MAX", 1)
+        produced(world, 8, 2)
+
+        assert [run.rows for run in world.log.image().fold.history] == [4, 3, 3, 3]
+
     def test_a_damaged_one_is_told_where_it_is_read(self, world: World) -> None:
         produced(world, 9, 9)
         flip(world, world.log.image().fold.history[0].path, at=-20)
@@ -162,6 +169,18 @@ class TestRuns:
 
         assert folded is not None
         assert len(folded.fold.history) == 2
+
+    def test_a_missing_one_does_not_either(self, world: World) -> None:
+        """A backup that was copied while others folded may lack it."""
+        produced(world, 9, 9)
+        (run,) = world.log.image().fold.history
+        Path(world.files.uri, "__cluster_metadata", run.path).unlink()
+        world.produce(9)
+
+        folded = fold(world.fresh(), retention=Retention(ms=0))
+
+        assert folded is not None
+        assert folded.fold.history[0] == run
 
 
 def flip(world: World, path: str, at: int) -> None:
@@ -195,6 +214,17 @@ class TestRetention:
 
         assert folded is not None
         assert oldest_version(folded) == 12
+
+    def test_young_ones_are_not_read(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """An object store would have to send a whole run to each fold."""
+        monkeypatch.setattr(h, "MERGED_ROWS_MAX", 0)
+        produced(world, 10, 10)
+        world.produce(2)
+        monkeypatch.setattr(h, "open_run", None)
+        folded = fold(world.log)
+
+        assert folded is not None
+        assert oldest_version(folded) == 0
 
     def test_a_history_that_does_not_reach_up_to_the_entries_is_dropped(self, world: World) -> None:
         produced(world, 10, 10)

@@ -15,6 +15,7 @@ from sparklog.errors import StorageError
 from sparklog.metadata import fold as f
 from sparklog.metadata import follow
 from sparklog.metadata import housekeeping as k
+from sparklog.metadata.clean import Cleaned, clean
 from sparklog.metadata.housekeeping import keep_house, keep_house_now
 from sparklog.metadata.log import MetadataLog
 from sparklog.storage.local import LocalFiles
@@ -104,6 +105,26 @@ class TestKeepHouse:
         due(world)
 
         assert len(calls) == 2
+
+    def test_goes_on_cleaning_with_the_next_fold_while_files_are_left(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A log dir gets more entries in a minute than one cleaning deletes."""
+        left: list[int] = []
+
+        def clean_few(log: MetadataLog) -> Cleaned | None:
+            done = clean(log, at_most=3)
+            left.append(done.left if done else 0)
+            return done
+
+        monkeypatch.setattr(k, "clean", clean_few)
+        due(world)
+        due(world)
+        world.age()
+        for _ in range(5):
+            due(world)
+
+        assert left == [0, 9, 6, 3, 0]
 
     def test_no_thread_is_no_harm(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         def refuse(_: Thread) -> None:

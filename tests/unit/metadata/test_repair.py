@@ -15,6 +15,7 @@ from sparklog.errors import (
     UnsupportedFeatureError,
 )
 from sparklog.log.names import CLUSTER_METADATA
+from sparklog.metadata.clean import clean
 from sparklog.metadata.fold import fold
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import ENTRIES, HINT, POINTER, TORN, checkpoint_path, entry_path
@@ -26,6 +27,7 @@ from sparklog.storage.memory import MemoryFiles
 from tests.metadata_logs import NOW_MS, World, names, read
 from tests.repairing import cut, damage, flip, found, made
 
+MARKS_DIRECTORY = f"{CLUSTER_METADATA}/_marks"
 FOLDED = 7
 """The version of the first fold: it covers 0 to 6. A second one is 12, and 14 is the last entry."""
 
@@ -231,6 +233,27 @@ class TestHints:
 
         monkeypatch.setattr(files, "list", then_fold)
         assert list(problems(files, world.clock)) == []
+
+    @pytest.mark.parametrize(("directory", "number"), [(ENTRIES, 1), (MARKS_DIRECTORY, 2)])
+    def test_those_of_a_cleaning_meanwhile_are_sound(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, directory: str, number: int
+    ) -> None:
+        """Goal: verify may run beside cleaners. Method: one comes right behind a list."""
+        world.age()
+        world.produce(3)
+        fold(world.log)
+        listing, lists = world.files.list, []
+
+        def then_clean(path: str, *, recursive: bool = False) -> Iterator[FileStat]:
+            listed = list(listing(path, recursive=recursive))
+            lists.append(path)
+            if path == directory and lists.count(path) == number:
+                assert clean(world.fresh()) is not None
+            return iter(listed)
+
+        monkeypatch.setattr(world.files, "list", then_clean)
+        assert list(problems(world.files, world.clock)) == []
+        assert world.files.stat(checkpoint_path(FOLDED)) is None
 
     def test_without_a_fold_it_goes(self, tmp_path: Path) -> None:
         world = World(LocalFiles(str(tmp_path / "small")))

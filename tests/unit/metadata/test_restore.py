@@ -134,6 +134,17 @@ class TestARestoredCopy:
 
         assert values(str(torn))[0] == ["0", "1", "2", "0", "1", "2", "3", "4"]
 
+    @pytest.mark.parametrize("directory", ["_runs", "_history"])
+    def test_without_a_file_that_a_fold_names_is_refused(
+        self, log_dir: str, directory: str
+    ) -> None:
+        fold(catalog(log_dir).log)
+        for path in Path(log_dir, CLUSTER_METADATA, directory).iterdir():
+            path.unlink()
+
+        with pytest.raises(CorruptMetadataError, match=f"{directory}/.* sparklog verify --repair"):
+            restore(open_files(log_dir), SystemClock())
+
     def test_with_a_hole_is_refused(self, log_dir: str) -> None:
         last = catalog(log_dir).log.image().version
         (Path(log_dir) / entry_path(last - 1)).unlink()

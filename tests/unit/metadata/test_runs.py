@@ -1,5 +1,6 @@
 """Runs: written rows are read, by topic and all at once; damage is an error with the name."""
 
+import tracemalloc
 from random import Random
 from typing import Any
 
@@ -8,12 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from immutables import Map
 
 from sparklog.clock import ManualClock
 from sparklog.errors import CorruptMetadataError, UnsupportedFeatureError
 from sparklog.metadata.edit import FoldEdit, RunFile, Stamp
 from sparklog.metadata.fold import fold
-from sparklog.metadata.image import Image
+from sparklog.metadata.image import Image, SharedSegment
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.runs import file
 from sparklog.metadata.runs.file import footer, parquet_of
@@ -102,6 +104,18 @@ class TestRoundTrip:
             image = image.apply((creating(number),), Stamp(number, str(number), NOW_MS))
 
         assert said_by(opened(*written(image))) == said_by(image)
+
+    def test_a_shared_segment_takes_little_memory(self) -> None:
+        """Each service makes one a second, and vacuum forgets it a day later."""
+        shared = Map({f"__shared/{one}.log": SharedSegment(0, NOW_MS) for one in range(5_000)})
+        runs, fold = written(Image(Stamp(0, "0", NOW_MS), shared=shared))
+        tracemalloc.start()
+        found = runs.image(fold).shared
+        _, peak_bytes = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+
+        assert found == shared
+        assert peak_bytes < 800 * len(shared)
 
     def test_nothing_is_opened_of_no_runs(self) -> None:
         assert Runs(MemoryFiles()).opened(FoldEdit(-1, -1, ()), {}) == {}

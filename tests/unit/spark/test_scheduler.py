@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from errno import ENOSPC
 from pathlib import Path
 from threading import Barrier, Event
 from typing import Any
@@ -105,11 +106,16 @@ class TestThreads:
 
         assert sorted(run["log_dir"] for run in runs(capsys)) == dirs
 
-    def test_a_closed_output_ends_it(self, log_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        def closed(_line: object) -> None:
-            raise BrokenPipeError
+    @pytest.mark.parametrize("error", [BrokenPipeError(), OSError(ENOSPC, "no room")])
+    def test_an_output_that_takes_no_line_ends_it(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch, error: OSError
+    ) -> None:
+        """Else the job's thread would end, and all others would go on."""
 
-        monkeypatch.setattr(scheduler_module, "say", closed)
+        def refuse(_line: object) -> None:
+            raise error
+
+        monkeypatch.setattr(scheduler_module, "say", refuse)
 
         assert Scheduler(config([log_dir], schedule("one", nothing))).serve() == 1
 

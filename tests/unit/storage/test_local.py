@@ -55,6 +55,23 @@ class TestLocalFiles:
         assert found == ["d/a"]
         assert (tmp_path / "outside").exists()
 
+    def test_passes_over_the_directory_of_fsck(self, files: LocalFiles, root: Path) -> None:
+        """Each new file system has it, and only root may read it."""
+        files.write_new("d/a", b"1")
+        files.write_new("lost+found/b", b"1")
+
+        assert [found.path for found in files.list("", recursive=True)] == ["d/a"]
+
+    def test_reads_a_directory_when_its_turn_comes(self, files: LocalFiles) -> None:
+        """So who looks for one file of a large tree need not wait for all."""
+        files.write_new("a", b"1")
+        files.write_new("d/b", b"1")
+        found = files.list("", recursive=True)
+        first = next(found).path
+        files.write_new("d/c", b"1")
+
+        assert [first, *(one.path for one in found)] == ["a", "d/b", "d/c"]
+
     def test_leaves_out_what_vanishes_while_it_lists(
         self, files: LocalFiles, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

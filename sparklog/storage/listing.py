@@ -1,0 +1,47 @@
+"""Lists the files of a local directory in the order of their paths, a directory at a time."""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+from sparklog.storage.files import FileStat
+
+LOST_AND_FOUND: Final = "lost+found"
+"""A directory that mkfs makes at the top of a file system; only root may read it."""
+
+
+def file_stat(path: str, found: os.stat_result) -> FileStat:
+    """Return the answer about a file; `path` is the one in the log dir."""
+    return FileStat(path, found.st_size, found.st_mtime_ns // 1_000_000)
+
+
+def walk(directory: str, prefix: str, *, recursive: bool) -> Iterator[FileStat]:
+    """Yield the files of a directory, each with `prefix` before its name.
+
+    A directory below it is read when its turn comes. Files that are deleted meanwhile are left out.
+    Raises OSError for a directory that cannot be read.
+    """
+    for found in sorted(_entries(directory, prefix)):
+        if not found.path.endswith("/"):
+            yield found
+        elif recursive:
+            below = f"{directory}/{found.path.removeprefix(prefix)}"
+            yield from walk(below, found.path, recursive=True)
+
+
+def _entries(directory: str, prefix: str) -> Iterator[FileStat]:
+    """Yield the entries of a directory; the path of a directory ends with "/"."""
+    try:
+        entries = os.scandir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    with entries:
+        for entry in entries:
+            if entry.name == LOST_AND_FOUND:
+                continue
+            with suppress(FileNotFoundError):
+                if entry.is_dir(follow_symlinks=False):
+                    yield FileStat(f"{prefix}{entry.name}/", 0, 0)
+                elif entry.is_file():
+                    yield file_stat(prefix + entry.name, entry.stat())

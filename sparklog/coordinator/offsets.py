@@ -37,6 +37,9 @@ WITH_EXPIRY: Final = 1
 GROUP_ID_SINCE: Final = 9
 """The first version of OffsetCommit that returns GROUP_ID_NOT_FOUND and allows member epochs."""
 
+METADATA_BYTES_MAX: Final = 2**15 - 1
+"""The most bytes of metadata: their number is an int16 in a record."""
+
 FRONTS: Final = 10_000
 """The most pairs of a group and a topic whose keys are cached: a group commits the same again."""
 
@@ -64,7 +67,7 @@ def dated(
     return {
         place: made_offset((offset, epoch, metadata, now_ms, expires_ms))
         for place, (offset, epoch, metadata, _, _) in request.offsets.items()
-        if len(metadata) <= metadata_max_bytes
+        if len(metadata) <= metadata_max_bytes and len(metadata.encode()) <= METADATA_BYTES_MAX
     }
 
 

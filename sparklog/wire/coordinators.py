@@ -202,9 +202,9 @@ class Coordinators:
         if self._is_closed:  # meanwhile
             raise NotCoordinatorError(ENDS)
         claimed = Claimed(topic, number, epoch, end)
-        log = Log(partial(self._read, topic, number), partial(self._log_end, topic, number))
+        follow = Log(partial(self._read, topic, number), partial(self._log_end, topic, number))
         owned = OwnedShard(
-            claimed, shard, log, gateway.appends, gateway.clock, self._ended, self._entry_ms
+            claimed, shard, follow, gateway.appends, gateway.clock, self._ended, self._entry_ms
         )
         self._shards[number] = owned
         return owned

@@ -10,7 +10,7 @@ ConsumerGroup).
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -87,9 +87,9 @@ class ConsumerGroup:
         """Return the records that delete this group, which has no members."""
         return records.no_group_records(self.group_id, self.targets)
 
-    def reads(self, topic: str) -> bool:
-        """Whether a member subscribes to a topic."""
-        return self._subscriptions.reads(self.members.values(), topic)
+    def topics_among(self, topics: Collection[str]) -> Collection[str]:
+        """Return those of some topics that members subscribe to."""
+        return self._subscriptions.of(self.members.values(), topics).intersection(topics)
 
     # ----------------------------------------------------------------------------------- heartbeat
 

@@ -210,7 +210,7 @@ class SaslAuthenticationError(UsageError):
 
 
 class InvalidGroupIdError(UsageError):
-    """An empty group id."""
+    """A group id that is empty, or that no record can have."""
 
     code = ErrorCode.INVALID_GROUP_ID
 

@@ -80,6 +80,11 @@ def _lags(
         current = None if committed is None else committed.offset
         start, end = ends.of(place)
         lag = lag_of(current, end)
+        lag_ms, state = (
+            (None, None)
+            if lag is None or current is None
+            else ends.in_time(described.group_id, place, current, lag)
+        )
         yield PartitionLag(
             place,
             current,
@@ -87,12 +92,12 @@ def _lags(
             start,
             end,
             lag,
-            None if lag is None or current is None else ends.lag_ms(place, current, lag),
+            lag_ms,
             None if member is None else member.member_id,
             None if member is None else member.group_instance_id,
             None if member is None else member.client_id,
             None if member is None else member.host,
-            None if lag is None else ends.state(described.group_id, place, lag),
+            state,
         )
 
 
@@ -135,31 +140,38 @@ class _Ends:
         log = reader.image.partition(place.partition)
         return log.log_start_offset, log.log_end_offset
 
-    def lag_ms(self, place: TopicPartition, offset: int, lag: int) -> int | None:
-        """Return the lag in time (ms) at an offset; None if it is unknown, or without `states`."""
+    def in_time(
+        self, group_id: str, place: TopicPartition, offset: int, lag: int
+    ) -> tuple[int | None, LagState | None]:
+        """Return the lag in time (ms) at an offset, and the state of the partition.
+
+        Each is None if it is unknown; both are, without `states`.
+        """
         if self._states is None:
-            return None
+            return None, None
         if lag and (place, offset) not in self._times:
             self._times[place, offset] = self._timestamp(place, offset)
-        return lag_ms_of(lag, self._times.get((place, offset)), self._now_ms)
-
-    def state(self, group_id: str, place: TopicPartition, lag: int) -> LagState | None:
-        """Return the state of a partition; None if it is unknown, or without `states`."""
-        if self._states is None:
-            return None
-        return self._states.of(group_id, place, self._image, lag, self._now_ms)
+        timestamp = self._times.get((place, offset))
+        left = 0 if timestamp is None else lag
+        state = self._states.of(group_id, place, self._image, left, self._now_ms)
+        return lag_ms_of(lag, timestamp, self._now_ms), state
 
     def _timestamp(self, place: TopicPartition, offset: int) -> int | None:
-        """Return the timestamp (ms) of the first record at or after an offset; None without one."""
+        """Return the timestamp (ms) of the first record at or after an offset; None without one.
+
+        A control batch, and one that compaction has emptied, has no record to read.
+        """
         from sparklog.log_reader.find import find_offset
 
         reader = self._readers[place.topic]
         log = reader.image.partition(place.partition)
         first = max(offset, log.log_start_offset)
-        if first >= log.log_end_offset:
-            return None
-        found = find_offset(reader, place.partition, first)
-        return None if found is None else found.timestamp
+        while first < log.log_end_offset:
+            found = find_offset(reader, place.partition, first)
+            if found is None or found.offset >= 0:
+                return None if found is None else found.timestamp
+            first = found.last_offset + 1
+        return None
 
     def close(self) -> None:
         """Close the segments that lookups have opened."""

@@ -5,7 +5,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
-from sparklog.coordinator.records import Record, is_offset, is_target
+from sparklog.coordinator.records import (
+    COMMIT_TYPES,
+    CONSUMER_CURRENT,
+    CONSUMER_TARGET,
+    CONSUMER_TARGET_MEMBER,
+    GROUP_METADATA,
+    Record,
+    type_of,
+)
 from sparklog.record import layout
 from sparklog.record.checksum import crc32c
 
@@ -16,6 +24,8 @@ RECORD_OVERHEAD_BYTES: Final = 24
 """The most bytes of a record besides its key and its value."""
 SIZES: Final = 10_000
 """The most combinations of a record's place and sizes whose bytes are cached."""
+DELETED_APART: Final = (*COMMIT_TYPES, GROUP_METADATA, CONSUMER_TARGET, CONSUMER_CURRENT)
+"""The first types of the records that delete an offset, a group, or a member."""
 _NULL_SIZE: Final = -1
 _NO_TIME: Final = b"\0\0"
 """No attributes, and the time of the batch."""
@@ -47,9 +57,10 @@ def fits(records: Sequence[Record], bytes_max: int) -> bool:
 def cut(records: list[Record], bytes_max: int) -> list[list[Record]]:
     """Return records as the contents of batches: of one, if `bytes_max` allow it.
 
-    Another batch may begin only in front of a record that deletes an offset, or that sets the
-    target of a member: these do not depend on each other, other records may belong together. If
-    only some targets of an epoch are in the log, the next heartbeat makes them anew.
+    Another batch may begin only in front of a record that sets the target of a member, or in front
+    of those that delete an offset, a group or a member: these do not depend on each other, other
+    records may belong together. If only some targets of an epoch are in the log, the next heartbeat
+    makes them anew.
     """
     room = bytes_max - layout.BATCH_HEADER_SIZE
     if bytes_of(records) <= room:
@@ -70,8 +81,9 @@ def _parts(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Yield the shortest runs of records that must be in one batch."""
     part: list[Record] = []
     for one in records:
-        may_begin = is_offset(one.key) if one.value is None else is_target(one.key)
-        if part and may_begin:
+        kind = type_of(one.key)
+        is_apart = kind in DELETED_APART if one.value is None else kind == CONSUMER_TARGET_MEMBER
+        if part and is_apart:
             yield part
             part = []
         part.append(one)

@@ -10,7 +10,7 @@ ConsumerGroup).
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -87,9 +87,9 @@ class ConsumerGroup:
         """Return the records that delete this group, which has no members."""
         return records.no_group_records(self.group_id, self.targets)
 
-    def reads(self, topic: str) -> bool:
-        """Whether a member subscribes to a topic."""
-        return self._subscriptions.reads(self.members.values(), topic)
+    def topics_among(self, topics: Collection[str]) -> Collection[str]:
+        """Return those of some topics that members subscribe to."""
+        return self._subscriptions.of(self.members.values(), topics).intersection(topics)
 
     # ----------------------------------------------------------------------------------- heartbeat
 
@@ -102,18 +102,18 @@ class ConsumerGroup:
         if problem := self._size_problem(request):
             return ConsumerAnswer(*problem)
         before = self._joined(request, out)
-        member = _told(before, request)
+        member = before.told(request)
         if member != before:
             out.records.append(records.member_record(self.group_id, member))
         self._put(member)
-        self._take_topics(request, before, member, out)
-        if self.epoch > self.target_epoch:
-            self._assign(request, out)
-        member = self._reconcile(member, request, now, out)
         self._timers.set(
             Timer(self.group_id, MEMBER, member.member_id),
             now.timer_ms + self._limits.consumer_session_timeout_ms,
         )
+        self._take_topics(request, before, member, out)
+        if self.epoch > self.target_epoch and (message := self._assign(request, out)):
+            return ConsumerAnswer(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+        member = self._reconcile(member, request, now, out)
         tells = request.is_full or member.assigned != before.assigned
         return ConsumerAnswer(
             NONE,
@@ -158,7 +158,7 @@ class ConsumerGroup:
         The member's record may fill half a batch: with it the group's targets may change.
         """
         known = self._known(request) or ConsumerMember(member_id=request.member_id)
-        member = _told(known, request)
+        member = known.told(request)
         most = self._limits.batch_bytes_max // 2
         if member == known or fits([records.member_record(self.group_id, member)], most):
             return None
@@ -215,8 +215,13 @@ class ConsumerGroup:
         self.epoch += 1
         out.records.append(records.epoch_record(self.group_id, self.epoch, self._metadata_hash))
 
-    def _assign(self, request: ConsumerHeartbeat, out: Effects) -> None:
-        """Make the target assignment of this epoch, and append records of its changes to `out`."""
+    def _assign(self, request: ConsumerHeartbeat, out: Effects) -> str | None:
+        """Make the target assignment of this epoch, and append records of its changes to `out`.
+
+        Returns a message if a target is too large: then all targets stay. A target's record may
+        fill a fifth of a batch, as the member's records of its subscription and of its assignment
+        may be in the same batch.
+        """
         read = {
             member_id: self._subscriptions.topic_ids(member, request.topics)
             for member_id, member in self.members.items()
@@ -233,12 +238,16 @@ class ConsumerGroup:
             for topic in request.topics.values()
             if topic.topic_id in everything
         }
-        for member_id, target in ASSIGNORS[self.assignor](readers, counts).items():
-            if self.targets.get(member_id) != target:
-                self.targets[member_id] = target
-                out.records.append(records.target_record(self.group_id, member_id, target))
+        found = ASSIGNORS[self.assignor](readers, counts)
+        changed = {name: one for name, one in found.items() if self.targets.get(name) != one}
+        written = [records.target_record(self.group_id, *one) for one in changed.items()]
+        most = self._limits.batch_bytes_max // 5
+        if not all(fits([one], most) for one in written):
+            return f"A member would get too many partitions: their record may have {most} bytes."
+        self.targets |= changed
         self.target_epoch = self.epoch
-        out.records.append(records.target_epoch_record(self.group_id, self.target_epoch))
+        out.records += [*written, records.target_epoch_record(self.group_id, self.target_epoch)]
+        return None
 
     def _reconcile(
         self, member: ConsumerMember, request: ConsumerHeartbeat, now: Now, out: Effects
@@ -356,25 +365,6 @@ class ConsumerGroup:
             timer = Timer(self.group_id, MEMBER, member.member_id)
             self._timers.set(timer, now.timer_ms + session_ms)
             self._limit_revocation(member, now)
-
-
-def _told(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
-    """Return a member with the fields that a heartbeat has set."""
-    told: dict[str, Any] = {
-        "instance_id": request.instance_id,
-        "rack_id": request.rack_id,
-        "assignor": request.assignor,
-        "topic_names": request.topic_names,
-        "topic_regex": request.topic_regex,
-        "rebalance_timeout_ms": _or_none(request.rebalance_timeout_ms),
-        "client_id": request.client_id,
-        "client_host": request.client_host,
-    }
-    return replace(member, **{name: one for name, one in told.items() if one is not None})
-
-
-def _or_none(timeout_ms: int) -> int | None:
-    return None if timeout_ms == -1 else timeout_ms
 
 
 def _epoch_problem(member: ConsumerMember, request: ConsumerHeartbeat) -> tuple[int, str] | None:

@@ -12,8 +12,10 @@ CurrentAssignmentBuilder.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import Any
 
 from sparklog.coordinator.assignors import NOTHING, Partitions, TopicIdPartition
+from sparklog.coordinator.requests import ConsumerHeartbeat
 
 
 class MemberState(IntEnum):
@@ -52,6 +54,21 @@ class ConsumerMember:
     def at(self, epoch: int) -> "ConsumerMember":
         """Return the member in another epoch."""
         return replace(self, epoch=epoch, previous_epoch=self.epoch)
+
+    def told(self, request: ConsumerHeartbeat) -> "ConsumerMember":
+        """Return the member with the fields that a heartbeat has set."""
+        timeout_ms = request.rebalance_timeout_ms
+        told: dict[str, Any] = {
+            "instance_id": request.instance_id,
+            "rack_id": request.rack_id,
+            "assignor": request.assignor,
+            "topic_names": request.topic_names,
+            "topic_regex": request.topic_regex,
+            "rebalance_timeout_ms": None if timeout_ms == -1 else timeout_ms,
+            "client_id": request.client_id,
+            "client_host": request.client_host,
+        }
+        return replace(self, **{name: one for name, one in told.items() if one is not None})
 
 
 def reconciled(

@@ -320,7 +320,7 @@ class GroupLog:
     def _has_appended(self, found: _Followed, effects: Effects, epoch: int | None) -> bool:
         """Append at the end that was read; return False if another process has appended first.
 
-        Deletions of more offsets than a batch holds are several commits.
+        Deletions of more offsets or members than a batch holds are several commits.
         """
         # Imported with the first change: loading the kernels takes a while.
         from sparklog.group_commit.append_slots import Append, AppendCounts, Appended, Slot

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from sparklog.coordinator.placement import ID_MAX
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.coordinator.states import GroupLimits
 from sparklog.errors import InvalidGroupIdError, OffsetOutOfRangeError, UsageError
@@ -18,12 +19,12 @@ def check_offsets(
 ) -> None:
     """Refuse offsets that no group can have.
 
-    Raises InvalidGroupIdError for an empty group id, UnknownTopicError for a topic or partition
-    that does not exist, OffsetOutOfRangeError for an offset below 0 or above OFFSET_MAX, UsageError
-    for metadata of more than METADATA_MAX characters.
+    Raises InvalidGroupIdError for a group id that is empty or that no record can have,
+    UnknownTopicError for a topic or partition that does not exist, OffsetOutOfRangeError for an
+    offset below 0 or above OFFSET_MAX, UsageError for metadata of more than METADATA_MAX
+    characters.
     """
-    if not group_id:
-        raise InvalidGroupIdError("the group id is empty")
+    _check_group_id(group_id)
     for place, one in offsets.items():
         check_partition(catalog.topic(place.topic), place.partition)
         if not 0 <= one.offset <= OFFSET_MAX:
@@ -34,3 +35,14 @@ def check_offsets(
             raise UsageError(
                 f"{place}: metadata of {len(one.metadata)} characters; allowed: {METADATA_MAX}"
             )
+
+
+def _check_group_id(group_id: str) -> None:
+    if not group_id:
+        raise InvalidGroupIdError("the group id is empty")
+    try:
+        size = len(group_id.encode())
+    except UnicodeEncodeError:
+        raise InvalidGroupIdError(f"group id {group_id!r} is not UTF-8") from None
+    if size > ID_MAX:
+        raise InvalidGroupIdError(f"a group id of {size} bytes: allowed are {ID_MAX}")

@@ -1,7 +1,7 @@
 """Committed offsets: checks of commits and deletions, and expiry (OffsetMetadataManager)."""
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -37,6 +37,9 @@ WITH_EXPIRY: Final = 1
 GROUP_ID_SINCE: Final = 9
 """The first version of OffsetCommit that returns GROUP_ID_NOT_FOUND and allows member epochs."""
 
+METADATA_BYTES_MAX: Final = 2**15 - 1
+"""The most bytes of metadata: their number is an int16 in a record."""
+
 FRONTS: Final = 10_000
 """The most pairs of a group and a topic whose keys are cached: a group commits the same again."""
 
@@ -64,7 +67,7 @@ def dated(
     return {
         place: made_offset((offset, epoch, metadata, now_ms, expires_ms))
         for place, (offset, epoch, metadata, _, _) in request.offsets.items()
-        if len(metadata) <= metadata_max_bytes
+        if len(metadata) <= metadata_max_bytes and len(metadata.encode()) <= METADATA_BYTES_MAX
     }
 
 
@@ -169,7 +172,7 @@ def expired(
     a consumer group reads the topic. All other offsets stay. If its retention has begun, an offset
     with its own expiry time expires at that time instead.
     """
-    since = _since(group)
+    since = _since(group, offsets)
     for place, offset in offsets.items():
         since_ms = since(place, offset)
         if since_ms is None:
@@ -179,15 +182,19 @@ def expired(
             yield place
 
 
-def _since(group: AnyGroup) -> Callable[[TopicPartition, CommittedOffset], int | None]:
+def _since(
+    group: AnyGroup, offsets: Offsets
+) -> Callable[[TopicPartition, CommittedOffset], int | None]:
     """Return a function that tells when an offset's retention began, in ms; None: not yet."""
+    topics: Collection[str] | None
     if isinstance(group, ConsumerGroup):
-        return lambda place, offset: None if group.reads(place.topic) else offset.committed_ms
-    if group.state is State.EMPTY and group.protocol_type is not None:
-        return lambda _, offset: group.state_ms or offset.committed_ms
-    if group.protocol_type is None:
+        topics = group.topics_among({place.topic for place in offsets})
+    elif group.protocol_type is None:
         return lambda _, offset: offset.committed_ms
-    topics = subscribed_topics(group) if group.state is State.STABLE else None
+    elif group.state is State.EMPTY:
+        return lambda _, offset: group.state_ms or offset.committed_ms
+    else:
+        topics = subscribed_topics(group) if group.state is State.STABLE else None
     if topics is None:
         return lambda *_: None
     return lambda place, offset: None if place.topic in topics else offset.committed_ms
@@ -243,14 +250,11 @@ def _epoch_problem(group: ConsumerGroup, member_id: str, epoch: int) -> int:
     return NONE if member.epoch == epoch else ErrorCode.STALE_MEMBER_EPOCH
 
 
-def keeps_offsets(group: AnyGroup) -> Callable[[str], bool] | None:
-    """Return a function that tells whether a topic's offsets must stay: because members read it.
+def kept_topics(group: AnyGroup, topics: Collection[str]) -> Collection[str] | None:
+    """Return the topics whose offsets must stay, because members read them: all such of `topics`.
 
     Returns None if no offset of the group may be deleted.
     """
     if isinstance(group, ConsumerGroup):
-        return group.reads
-    if group.state is State.EMPTY:
-        return lambda _: False
-    topics = subscribed_topics(group)
-    return None if topics is None else topics.__contains__
+        return group.topics_among(topics)
+    return () if group.state is State.EMPTY else subscribed_topics(group)

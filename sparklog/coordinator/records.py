@@ -201,14 +201,14 @@ def _check_not_null(key: dict[str, Any]) -> None:
             raise CorruptRecordError(f"non-nullable field {name} was serialized as null")
 
 
+def type_of(key: bytes) -> int:
+    """Return the type of the record of a key."""
+    return int.from_bytes(key[:2], "big")
+
+
 def is_offset(key: bytes) -> bool:
     """Whether the record of a key is a committed offset."""
-    return int.from_bytes(key[:2], "big") in COMMIT_TYPES
-
-
-def is_target(key: bytes) -> bool:
-    """Return True if a key is that of a member's target assignment."""
-    return int.from_bytes(key[:2], "big") == CONSUMER_TARGET_MEMBER
+    return type_of(key) in COMMIT_TYPES
 
 
 class Record(NamedTuple):

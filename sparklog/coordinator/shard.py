@@ -29,7 +29,7 @@ from sparklog.coordinator.offsets import (
     dated,
     expired,
     fetched,
-    keeps_offsets,
+    kept_topics,
     offset_record,
     offset_records,
     read_commit,
@@ -299,12 +299,12 @@ class Shard:
         group = self._groups.get(request.group_id)
         if group is None:
             return CommitAnswer(ErrorCode.GROUP_ID_NOT_FOUND)
-        is_kept = keeps_offsets(group)
-        if is_kept is None:
+        kept = kept_topics(group, {place.topic for place in request.partitions})
+        if kept is None:
             return CommitAnswer(ErrorCode.NON_EMPTY_GROUP)
         codes: dict[TopicPartition, int] = {}
         for place in request.partitions:
-            is_read = is_kept(place.topic)
+            is_read = place.topic in kept
             codes[place] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else NONE
             if not is_read:
                 self._remove_offset(request.group_id, place)

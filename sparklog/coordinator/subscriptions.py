@@ -6,7 +6,7 @@ subscription that was loaded from a record is matched against all topics until t
 request.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
@@ -74,15 +74,14 @@ class Subscriptions:
         names = self.names(member, topics)
         return frozenset(topics[name].topic_id for name in names if name in topics)
 
-    def reads(self, members: Iterable[ConsumerMember], topic: str) -> bool:
-        """Whether one of the members reads a topic."""
-        return any(topic in self.names(one, (topic,)) for one in members)
+    def of(self, members: Iterable[ConsumerMember], topics: Collection[str]) -> frozenset[str]:
+        """Return the names of the topics of all members; `topics` are those of `names`."""
+        return frozenset[str]().union(*(self.names(one, topics) for one in members))
 
     def hash_of(self, members: Iterable[ConsumerMember], topics: Topics) -> int:
         """Return a number that changes when the members read other topics or partitions."""
-        names = frozenset[str]().union(*(self.names(one, topics) for one in members))
         found = blake2b(digest_size=8)
-        for name in sorted(names):
+        for name in sorted(self.of(members, topics)):
             if name in topics:
                 topic = topics[name]
                 found.update(f"{name} {topic.topic_id} {topic.num_partitions}\n".encode())

@@ -1,11 +1,13 @@
 """The coordinator of each group: its instance, and the shards that this instance owns.
 
-Rendezvous hashing gives each partition of __consumer_offsets to an instance. The instance claims
-the partition at the first request: it raises the leader epoch, then reads the partition. From then
-on appends of an earlier owner are refused.
+Rendezvous hashing gives each partition of __consumer_offsets to an instance. At the first request
+the instance reads the partition, claims it by raising the leader epoch, and reads what has come
+since. From the claim on appends of an earlier owner are refused. A partition that cannot be read is
+not claimed: clients ask again and again, and each claim is an entry.
 """
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -39,6 +41,7 @@ INITIAL_MS: Final = 5
 """The least that an empty group waits for members. Members that come at the same time join one
 generation; else all wait for the first one's next heartbeat. A broker, too, collects the writes of
 a coordinator for 5 ms by default (group.coordinator.append.linger.ms)."""
+log: Final = logging.getLogger("sparklog.gateway")
 
 
 def limits_of(settings: Settings) -> GroupLimits:
@@ -183,18 +186,25 @@ class Coordinators:
             raise NotCoordinatorError(ENDS)
 
         def read() -> tuple[int, int]:
+            end = load(gateway.catalog, topic, number, shard)
             epoch = claim(gateway.catalog, topic, number)
             if epoch is None:
                 raise NotCoordinatorError(f"{name} was claimed by another instance")
-            return epoch, load(gateway.catalog, topic, number, shard)
+            return epoch, load(gateway.catalog, topic, number, shard, end)
 
-        epoch, end = await gateway.lookup(read)
+        try:
+            epoch, end = await gateway.lookup(read)
+        except NotCoordinatorError:
+            raise
+        except SparklogError as error:
+            log.warning("%s was not taken over: %s", name, error)
+            raise
         if self._is_closed:  # meanwhile
             raise NotCoordinatorError(ENDS)
         claimed = Claimed(topic, number, epoch, end)
-        log = Log(partial(self._read, topic, number), partial(self._log_end, topic, number))
+        follow = Log(partial(self._read, topic, number), partial(self._log_end, topic, number))
         owned = OwnedShard(
-            claimed, shard, log, gateway.appends, gateway.clock, self._ended, self._entry_ms
+            claimed, shard, follow, gateway.appends, gateway.clock, self._ended, self._entry_ms
         )
         self._shards[number] = owned
         return owned
@@ -216,6 +226,9 @@ class Coordinators:
         if isinstance(error, NotCoordinatorError):
             until_ms = self._gateway.clock.boot_ms() + FENCED_MS
             self._left_alone[shard.partition] = until_ms
+        else:
+            name = f"{OFFSETS_TOPIC}-{shard.partition}"
+            log.warning("%s has to be read again: %s", name, error)
 
 
 def _end_of(image: Image, topic: TopicDescription, number: int) -> int:

@@ -11,8 +11,7 @@ An append that does not land ends the ownership: waiting requests are answered w
 the groups are read from the log again. So does a request whose records cannot be encoded or are
 larger than a batch may be: the shard has taken it, and differs from the log. Only that request is
 told that it is at fault. The shard itself refuses commits, subscriptions and assignments that are
-too large, before it takes them. Deletions of offsets and the targets of a consumer group are cut
-into batches.
+too large, before it takes them. Deletions and the targets of a consumer group are cut into batches.
 
 Offsets expire by the last commit, and others may commit, too. So the shard first catches up with
 the log, and the tombstones are appended only if nothing has come behind the records that it has.

@@ -81,7 +81,9 @@ class Settings(BaseSettings):
     offsets_retention_check_interval_ms: Positive = 600_000
     """How often the gateway looks for expired offsets (offsets.retention.check.interval.ms)."""
     offset_metadata_max_bytes: Positive = 4_096
-    """The most characters of metadata of a committed offset (offset.metadata.max.bytes)."""
+    """The most characters of metadata of a committed offset (offset.metadata.max.bytes); a record
+    holds at most 32,767 bytes of it.
+    """
     group_initial_rebalance_delay_ms: Annotated[int, Field(ge=0)] = 3_000
     """How long an empty group waits for members, 5 at least (group.initial.rebalance.delay.ms)."""
     group_min_session_timeout_ms: Positive = 6_000

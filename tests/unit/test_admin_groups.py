@@ -267,6 +267,8 @@ class TestChanging:
         ("group", "offsets", "error"),
         [
             ("", {FLIGHTS: 1}, InvalidGroupIdError),
+            ("\u20ac" * 10_923, {FLIGHTS: 1}, InvalidGroupIdError),
+            ("\udcff", {FLIGHTS: 1}, InvalidGroupIdError),
             (GROUP, {("nowhere", 0): 1}, UnknownTopicError),
             (GROUP, {("flights", 2): 1}, UnknownTopicError),
             (GROUP, {FLIGHTS: 1, SECOND: -1}, OffsetOutOfRangeError),

@@ -21,6 +21,7 @@ from sparklog.storage import open_files
 from tests.group_language import Groups
 from tests.group_logs import append_records
 from tests.logs import FOREVER, append, append_to, catalog, columns
+from tests.transactions import Client, new_log_dir
 
 PLACE = TopicPartition("t", 0)
 GROUP = "readers"
@@ -98,6 +99,22 @@ class TestOfGroups:
         first, second = admin.consumer_group_lags()[GROUP]
         assert (first.log_start_offset, first.lag, first.lag_ms) == (2, 3, 1_000)
         assert (second.lag, second.lag_ms) == (0, 0)
+
+    def test_a_marker_of_a_transaction_is_no_record(self, tmp_path: Path) -> None:
+        client, clock = Client(new_log_dir(str(tmp_path / "two"), "t")), ManualClock(NOW_MS)
+        client.init()
+        admin = AdminClient(tmp_path / "two", clock=clock)
+
+        def lag() -> tuple[int | None, int | None, LagState | None]:
+            client.produce("x")
+            client.commit()
+            admin.alter_consumer_group_offsets(GROUP, {PLACE: 1})
+            [found] = admin.consumer_group_lags()[GROUP]
+            return found.lag, found.lag_ms, found.state
+
+        assert lag() == (1, 0, LagState.OK)
+        clock.advance(1_000)
+        assert lag()[:2] == (3, 1_000)
 
     def test_where_no_record_is_left_there_is_no_time(self, admin: AdminClient) -> None:
         admin.alter_consumer_group_offsets(GROUP, {PLACE: 0})

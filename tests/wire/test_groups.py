@@ -281,6 +281,22 @@ class TestFailures:
             assert answer.error_code is ErrorCode.coordinator_not_available
         assert alone(client).heartbeat() is ErrorCode.none
 
+    def test_a_partition_that_cannot_be_read_is_not_claimed_and_the_log_says_why(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr("sparklog.wire.coordinators.load", fail)
+        monkeypatch.setattr("sparklog.wire.coordinators.claim", lambda *_: pytest.fail("claimed"))
+        assert GroupMember(client).join().error_code is ErrorCode.coordinator_not_available
+        assert "was not taken over: the disk is gone" in caplog.text
+
+    def test_the_log_says_why_a_partition_is_read_again(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        member = alone(client)
+        monkeypatch.setattr("sparklog.group_commit.append_writer.AppendWriter.write", fail)
+        assert member.commit({("flights", 0): 3}) == [ErrorCode.coordinator_not_available]
+        assert "has to be read again: the disk is gone" in caplog.text
+
     def test_a_topic_that_cannot_be_made(
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:

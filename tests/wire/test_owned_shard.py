@@ -166,10 +166,9 @@ def test_a_batch_of_the_largest_size_is_taken() -> None:
 
 def test_a_request_that_cannot_be_encoded_ends_it_and_is_the_only_one_at_fault() -> None:
     async def told() -> None:
-        owner = Owner(offset_metadata_max_bytes=100_000)
+        owner = Owner()
         before = owner.commits(1)
-        offset = CommittedOffset(1, metadata="x" * 40_000)
-        large = owner.owned.ask(CommitRequest("g", {FLIGHTS: offset}))
+        large = owner.commits(2**63)
         assert type(large.exception()) is UsageError
         assert isinstance(before.exception(), CoordinatorNotAvailableError)
         assert owner.owned.is_over

@@ -12,7 +12,9 @@ from sparklog.coordinator.requests import (
     FetchRequest,
     ListRequest,
 )
+from sparklog.coordinator.subscriptions import Subscriptions
 from sparklog.errors import ErrorCode
+from sparklog.model import TopicPartition
 from tests.consumer_language import REBALANCE_MS, SESSION_MS, Consumers, settle
 from tests.group_language import FLIGHTS, GROUP, TRAINS, stable
 
@@ -135,6 +137,26 @@ class TestOffsets:
             group.passes(30_000)
             ada.beats()
         assert group.committed() == {FLIGHTS: 7}
+
+    def test_the_topics_of_a_member_are_found_once_for_all_offsets(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        group = Consumers(flights=4)
+        (ada,) = group.readers("ada", topic_regex="fl.*")
+        many = {TopicPartition("flights", number): CommittedOffset(1) for number in range(4)}
+        group.told(CommitRequest(GROUP, many, ada.epoch, ada.name))
+        names, asked = Subscriptions.names, []
+
+        def counted(*arguments: Any) -> frozenset[str]:
+            asked.append(arguments)
+            return names(*arguments)
+
+        monkeypatch.setattr(Subscriptions, "names", counted)
+        assert not group.shard.expire(group.now).records
+        assert set(group.deletes_offsets(*many).partitions.values()) == {
+            ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        }
+        assert len(asked) == 2
 
     def test_those_that_match_an_expression_stay_before_its_member_has_sent_a_heartbeat(
         self,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from sparklog.config import TopicConfig
 from sparklog.coordinator import timers
 from sparklog.coordinator.batches import batch_of, bytes_of, cut, records_of
+from sparklog.coordinator.consumer_records import no_member_records
 from sparklog.coordinator.group_record import no_group_record
 from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.placement import java_hash, partition_of
@@ -97,6 +98,8 @@ RECORDS = st.lists(
 GONE = offset_record("g", TopicPartition("t", 0), None)
 KEPT = offset_record("g", TopicPartition("t", 0), CommittedOffset(1))
 NO_GROUP = no_group_record("g")
+NO_TARGET = no_member_records("g", "m")[1]
+"""Deleted together with its member."""
 
 
 class TestBatches:
@@ -111,14 +114,16 @@ class TestBatches:
         checked = check_client_batch(batch_of(records, NOW_MS), config, NOW_MS, 13)
         assert (checked.record_count, checked.max_timestamp) == (len(records), NOW_MS)
 
-    @given(st.lists(st.sampled_from([GONE, KEPT, NO_GROUP])), st.integers(0, 400))
-    def test_records_are_cut_only_in_front_of_deletions_of_offsets(
+    @given(st.lists(st.sampled_from([GONE, KEPT, NO_GROUP, NO_TARGET])), st.integers(0, 400))
+    def test_records_are_cut_only_in_front_of_deletions(
         self, records: list[Record], bytes_max: int
     ) -> None:
         found = cut(records, bytes_max)
         assert [one for batch in found for one in batch] == records
-        assert all(batch[0] == GONE for batch in found[1:])
-        assert all(len(batch_of(one, 0)) <= bytes_max or GONE not in one[1:] for one in found)
+        gone = {GONE, NO_GROUP}
+        assert all(batch[0] in gone for batch in found[1:])
+        large = [one for one in found if len(batch_of(one, 0)) > bytes_max]
+        assert all(gone.isdisjoint(one[1:]) for one in large)
 
     def test_those_that_one_batch_holds_are_not_cut(self) -> None:
         records = [GONE] * 5

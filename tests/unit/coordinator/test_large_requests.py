@@ -1,9 +1,19 @@
 """A request to a group that would write more than a batch holds is refused, and writes nothing.
 
-The targets of a consumer group are no request's: they take several batches.
+The targets of a consumer group are no request's: they take several batches. So do deletions.
 """
 
+from collections.abc import Sequence
+
+import pytest
+
 from sparklog.coordinator.batches import batch_of, cut
+from sparklog.coordinator.consumer_records import (
+    epoch_record,
+    no_group_records,
+    no_member_records,
+)
+from sparklog.coordinator.group_record import no_group_record
 from sparklog.coordinator.records import Record
 from sparklog.coordinator.requests import CommitRequest, CommittedOffset, Protocol
 from sparklog.errors import ErrorCode
@@ -94,3 +104,33 @@ def test_if_only_some_targets_are_in_the_log_they_are_made_anew() -> None:
     group.restarts()
     settle(*readers)
     assert sorted(number for one in readers for number in one.numbers) == list(range(100))
+
+
+def test_one_member_gets_no_more_partitions_than_a_record_may_have() -> None:
+    group = Consumers({"batch_bytes_max": 2_000}, flights=2)
+    (ada,) = group.readers("ada")
+    start = len(group.log)
+    group.has(flights=100)
+    refused = ada.asks()
+    assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "400 bytes" in str(refused.message)
+    assert group.group.state == "Assigning"
+    (bob,) = group.readers("bob")
+    settle(ada, bob)
+    assert sorted(ada.numbers + bob.numbers) == list(range(100))
+    assert all(len(batch_of(one, 0)) <= 2_000 for one in cut(group.log[start:], 2_000))
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        [no_group_record("g" * 100)],
+        no_group_records("g" * 100, []),
+        [*no_member_records("g", "m" * 100), epoch_record("g", 1, 0)],
+    ],
+)
+def test_deletions_take_several_batches(one: Sequence[Record]) -> None:
+    batches = cut([*one] * 20, 1_000)
+    assert [record for batch in batches for record in batch] == [*one] * 20
+    assert max(len(batch_of(batch, 0)) for batch in batches) <= 1_000
+    assert {len(batch) % len(one) for batch in batches} == {0}

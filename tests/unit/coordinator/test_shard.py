@@ -91,6 +91,18 @@ class TestCommitting:
         groups.commits(7, metadata="abc")
         assert groups.told(FetchRequest(GROUP, [FLIGHTS])).offsets[FLIGHTS].metadata == "abc"
 
+    @pytest.mark.parametrize("is_transactional", [False, True])
+    def test_metadata_is_no_longer_than_a_record_holds(self, *, is_transactional: bool) -> None:
+        groups = Groups(offset_metadata_max_bytes=100_000)
+
+        def code(metadata: str) -> int:
+            found = groups.commits(7, metadata=metadata, is_transactional=is_transactional)
+            return int(found.partitions[FLIGHTS])
+
+        assert code("x" * 32_767) == ErrorCode.NONE
+        assert code("x" * 32_768) == ErrorCode.OFFSET_METADATA_TOO_LARGE
+        assert code("\u20ac" * 10_923) == ErrorCode.OFFSET_METADATA_TOO_LARGE
+
     def test_nothing_is_written_but_the_offset(self) -> None:
         groups = Groups()
         groups.commits(7)

@@ -258,14 +258,15 @@ def _opened(path: str) -> Iterator["Readable"]:
 
 
 def _report(arguments: ProduceArguments, produced: "Produced", took_ms: int) -> None:
+    if arguments.quiet:  # also with --format json, which may be there for the input alone
+        return
     for topic in sorted(produced.replayed):
-        if not arguments.quiet:
-            lost = "; its offsets are no longer known" if topic in produced.forgotten else ""
-            warn(f"{topic}: this transaction was committed before, nothing was written{lost}")
+        lost = "; its offsets are no longer known" if topic in produced.forgotten else ""
+        warn(f"{topic}: this transaction was committed before, nothing was written{lost}")
     places = sorted(produced.ranges)
     if arguments.is_json:
         print_json(_as_json(produced, took_ms))
-    elif places and not arguments.quiet:
+    elif places:
         records = sum(produced.records.values())
         rate = records * 1000 / max(took_ms, 1)
         rows = [

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from importlib.metadata import version
 from pathlib import Path
 
@@ -174,6 +175,28 @@ class TestPipes:
             )
 
         assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+class TestLocale:
+    @pytest.mark.parametrize("options", [[], ["--format", "json"]])
+    def test_output_is_utf8_in_every_locale(
+        self, flights: CommandLine, options: Sequence[str]
+    ) -> None:
+        AdminClient(flights.log_dir).alter_consumer_group_offsets("grüße", {("flights", 0): 1})
+        code = "from sparklog.cli import main; main()"
+        ended = python(
+            code, "groups", "list", *options, SPARKLOG_LOG_DIR=flights.log_dir,
+            LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0",
+        )  # fmt: skip
+
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert "grüße" in ended.stdout
+
+    def test_a_program_may_take_the_output_as_text(self, flights: CommandLine) -> None:
+        with redirect_stdout(io.StringIO()) as out:
+            code = run(["--log-dir", flights.log_dir, "topic", "list"])
+
+        assert (code, out.getvalue()) == (0, "flights\n")
 
 
 class TestClosed:

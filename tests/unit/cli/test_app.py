@@ -228,6 +228,24 @@ class TestClosed:
 
         assert (code, capsys.readouterr().out) == (1, "")
 
+    @pytest.mark.parametrize(
+        ("command", "code", "out"),
+        [
+            (["erase", "--topic", "flights", "--key", "x", "--format", "json"], 0, 1),
+            (["dump-log", "--files", "nowhere"], 1, 1),
+            (["consume", "nowhere", "--debug"], 1, 0),
+        ],
+    )
+    def test_stderr_is_missed_by_no_command(
+        self, flights: CommandLine, monkeypatch: pytest.MonkeyPatch, command: list[str], code: int, out: int,
+        capsysbinary: pytest.CaptureFixture[bytes],
+    ) -> None:  # fmt: skip
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", None)
+            ended = run(["--log-dir", flights.log_dir, *command])
+
+        assert (ended, capsysbinary.readouterr().out.count(b"\n")) == (code, out)
+
     @pytest.mark.parametrize("command", [["produce", "flights"], ["users", "add", "ada"]])
     def test_stdin_cannot_be_read(
         self,

@@ -167,13 +167,15 @@ def _empty_to_null(column: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(pc.binary_length(column), 0), None, column)
 
 
-def json_rows(lines: pa.Array, place: str, first: int) -> dict[str | None, InputRows]:
-    """Return JSON lines as rows, by the topic that they name; by None if they name none.
+def json_rows(
+    lines: pa.Array, place: str, first: int, topic: str | None = None
+) -> dict[str, InputRows]:
+    """Return JSON lines as rows of `topic`, or without it by the topics that they name.
 
     Blank lines are left out. `first` is the number of the first line. Raises SchemaError naming
     `place` and the line of an invalid record.
     """
-    records: dict[str | None, list[dict[str, Any]]] = {}
+    records: dict[str, list[dict[str, Any]]] = {}
     for number, line in enumerate(lines.to_pylist(), first):
         if not line.strip():
             continue
@@ -181,8 +183,13 @@ def json_rows(lines: pa.Array, place: str, first: int) -> dict[str | None, Input
             record = _record(line)
         except (ValueError, TypeError) as error:
             raise SchemaError(f"{place}, line {number}: {error}") from None
-        records.setdefault(record.get("topic"), []).append(record)
-    return {topic: _columns(rows) for topic, rows in records.items()}
+        to = record.get("topic") if topic is None else topic
+        if to is None:
+            raise SchemaError(
+                f"{place}, line {number}: no topic: give one, or put it into the record"
+            )
+        records.setdefault(to, []).append(record)
+    return {to: _columns(rows) for to, rows in records.items()}
 
 
 def _record(line: bytes) -> dict[str, Any]:

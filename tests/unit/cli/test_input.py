@@ -22,7 +22,7 @@ def messages_of(data: bytes, delimiter: bytes, chunk_bytes: int) -> list[bytes]:
 
 def rows_of(*records: object) -> InputRows:
     lines = [json.dumps(record).encode() for record in records]
-    (rows,) = json_rows(pa.array(lines, pa.binary()), "stdin", 1).values()
+    (rows,) = json_rows(pa.array(lines, pa.binary()), "stdin", 1, "t").values()
     return rows
 
 
@@ -150,8 +150,8 @@ class TestJson:
         lines = [b"", b" \r", b'{"value": "v"}', b"{]"]
 
         with pytest.raises(SchemaError, match="here, line 4: no JSON: .* at column 2"):
-            json_rows(pa.array(lines, pa.binary()), "here", 1)
-        (rows,) = json_rows(pa.array(lines[:3], pa.binary()), "here", 1).values()
+            json_rows(pa.array(lines, pa.binary()), "here", 1, "t")
+        (rows,) = json_rows(pa.array(lines[:3], pa.binary()), "here", 1, "t").values()
         assert rows.value.to_pylist() == [b"v"]
 
     @pytest.mark.parametrize("record", [{"value": "v", "partition": 2**31},

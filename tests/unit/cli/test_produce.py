@@ -161,15 +161,17 @@ class TestJson:
         assert [got["topic"] for got in summary["ranges"]] == ["numbers", "others"]
         assert keys_and_values(numbers, "others") == [(None, "2")]
 
-    def test_a_topic_that_is_given_wins(self, numbers: CommandLine) -> None:
-        numbers.done("produce", "numbers", "--format", "json", stdin=b'{"topic":"x","value":"1"}')
+    def test_a_topic_that_is_given_wins_and_the_order_stays(self, numbers: CommandLine) -> None:
+        named = [(b"x", b"1"), (b"y", b"2"), (b"x", b"3")]
+        lines = b"\n".join(b'{"topic":"%s","value":"%s"}' % one for one in named)
+        numbers.done("produce", "numbers", "--format", "json", stdin=lines)
 
-        assert keys_and_values(numbers) == [(None, "1")]
+        assert keys_and_values(numbers) == [(None, "1"), (None, "2"), (None, "3")]
 
     def test_a_record_without_any_topic_fails(self, numbers: CommandLine) -> None:
         outcome = numbers("produce", "--format", "json", stdin=b'{"value":"1"}')
 
-        assert (outcome.code, "stdin: a record names no topic" in outcome.err) == (1, True)
+        assert (outcome.code, "stdin, line 1: no topic: give one" in outcome.err) == (1, True)
 
     def test_a_bad_record_is_named_and_nothing_is_written(self, numbers: CommandLine) -> None:
         lines = b'{"value":"1"}\n\n{"v":1}'

@@ -134,7 +134,9 @@ class GroupAdmin:
     def _described(self, names: Sequence[str]) -> dict[str, ConsumerGroupDescription]:
         """Return groups by id, of one moment, without those that do not exist."""
         answers = self._log.ask_all(
-            (name, kind(name)) for name in names for kind in (DescribeRequest, ConsumerDescribeRequest)
+            (name, kind(name))
+            for name in names
+            for kind in (DescribeRequest, ConsumerDescribeRequest)
         )
         topics: dict[str, str] = {}
         if any(answers[1::2]):
@@ -192,9 +194,7 @@ class GroupAdmin:
             self._log.change(group_id, request)  # a transaction may have ended between the two
 
 
-def _existing(
-    name: str, found: Mapping[str, ConsumerGroupDescription]
-) -> ConsumerGroupDescription:
+def _existing(name: str, found: Mapping[str, ConsumerGroupDescription]) -> ConsumerGroupDescription:
     if name not in found:
         raise GroupIdNotFoundError(f"there is no group {name!r}")
     return found[name]

@@ -113,8 +113,8 @@ def read_messages(
     """Yield the messages of a stream, as many at a time as a chunk has.
 
     The text after the last delimiter is a message, too, if it is not empty, unless a signal has
-    ended the input: then it may be half a message, and is left out with a warning. An empty `delimiter` takes the stream
-    as one message. Raises RecordTooLargeError.
+    ended the input: then it may be half a message, and is left out with a warning. An empty
+    `delimiter` takes the stream as one message. Raises RecordTooLargeError.
     """
     rest: list[bytes] = []
     size, tail = 0, b""

@@ -2,8 +2,8 @@
 
 import json
 import sys
-from io import TextIOWrapper
 from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
 from typing import Any, BinaryIO
 
 from sparklog.errors import UsageError

@@ -23,6 +23,7 @@ from sparklog.errors import (
 )
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import Broker, Endpoint
+from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.plans.cluster import with_broker
 from sparklog.model import TopicPartition
@@ -196,9 +197,12 @@ class TestReading:
             admin.alter_consumer_group_offsets(name, {FLIGHTS: 0})
         looks: list[object] = []
         look = MetadataLog.image
-        monkeypatch.setattr(
-            MetadataLog, "image", lambda log, *more: looks.append(more) or look(log, *more)
-        )
+
+        def counted(log: MetadataLog, *topics: Any) -> Image:
+            looks.append(topics)
+            return look(log, *topics)
+
+        monkeypatch.setattr(MetadataLog, "image", counted)
 
         assert [one.group_id for one in admin.describe_consumer_groups(names)] == names
         assert list(admin.consumer_group_lags(in_time=False)) == names

@@ -229,22 +229,26 @@ class TestClosed:
         assert (code, capsys.readouterr().out) == (1, "")
 
     @pytest.mark.parametrize(
-        ("command", "code", "out"),
+        ("command", "code_and_lines"),
         [
-            (["erase", "--topic", "flights", "--key", "x", "--format", "json"], 0, 1),
-            (["dump-log", "--files", "nowhere"], 1, 1),
-            (["consume", "nowhere", "--debug"], 1, 0),
+            (["erase", "--topic", "flights", "--key", "x", "--format", "json"], (0, 1)),
+            (["dump-log", "--files", "nowhere"], (1, 1)),
+            (["consume", "nowhere", "--debug"], (1, 0)),
         ],
     )
     def test_stderr_is_missed_by_no_command(
-        self, flights: CommandLine, monkeypatch: pytest.MonkeyPatch, command: list[str], code: int, out: int,
+        self,
+        flights: CommandLine,
+        monkeypatch: pytest.MonkeyPatch,
         capsysbinary: pytest.CaptureFixture[bytes],
-    ) -> None:  # fmt: skip
+        command: list[str],
+        code_and_lines: tuple[int, int],
+    ) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stderr", None)
             ended = run(["--log-dir", flights.log_dir, *command])
 
-        assert (ended, capsysbinary.readouterr().out.count(b"\n")) == (code, out)
+        assert (ended, capsysbinary.readouterr().out.count(b"\n")) == code_and_lines
 
     @pytest.mark.parametrize("command", [["produce", "flights"], ["users", "add", "ada"]])
     def test_stdin_cannot_be_read(

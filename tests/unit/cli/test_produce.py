@@ -163,7 +163,7 @@ class TestJson:
 
     def test_a_topic_that_is_given_wins_and_the_order_stays(self, numbers: CommandLine) -> None:
         named = [(b"x", b"1"), (b"y", b"2"), (b"x", b"3")]
-        lines = b"\n".join(b'{"topic":"%s","value":"%s"}' % one for one in named)
+        lines = b"".join(b'{"topic":"%s","value":"%s"}\n' % one for one in named)
         numbers.done("produce", "numbers", "--format", "json", stdin=lines)
 
         assert keys_and_values(numbers) == [(None, "1"), (None, "2"), (None, "3")]

@@ -308,7 +308,7 @@ class AdminClient:
         They are read from __consumer_offsets. A member that was killed is listed until its
         coordinator has written that it left.
         """
-        return [self._groups.described(one) for one in group_ids]
+        return self._groups.described(group_ids)
 
     def list_consumer_group_offsets(
         self, group_id: str, partitions: Iterable[Place] | None = None

@@ -1,7 +1,6 @@
 """Consumer groups for an administrator, without a gateway: read from the log and changed there."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -102,9 +101,11 @@ class GroupAdmin:
             for one in self._log.groups()
         ]
 
-    def described(self, group_id: str) -> ConsumerGroupDescription:
-        """Return a group. Raises GroupIdNotFoundError."""
-        return self._described(group_id, self._log.ask(group_id, DescribeRequest(group_id)))
+    def described(self, group_ids: Iterable[str]) -> list[ConsumerGroupDescription]:
+        """Return groups, of one moment. Raises GroupIdNotFoundError."""
+        names = [*group_ids]
+        found = self._described(names)
+        return [_existing(name, found) for name in names]
 
     def read(
         self, group_ids: Iterable[str] | None
@@ -114,59 +115,39 @@ class GroupAdmin:
         Raises GroupIdNotFoundError for a named group.
         """
         names = [one.group_id for one in self._log.groups()] if group_ids is None else [*group_ids]
-        described = self._log.ask_all((one, DescribeRequest(one)) for one in names)
+        described = self._described(names)
         offsets = self._log.ask_all((one, FetchRequest(one)) for one in names)
-        found = {}
-        for name, group, answer in zip(names, described, offsets, strict=True):
-            with nullcontext() if group_ids else suppress(GroupIdNotFoundError):
-                found[name] = self._described(name, group), self._committed(answer)
-        return found
+        return {
+            name: (_existing(name, described), self._committed(answer))
+            for name, answer in zip(names, offsets, strict=True)
+            if group_ids is not None or name in described
+        }
 
     def _committed(self, answer: OffsetsAnswer) -> Mapping[TopicPartition, CommittedOffset]:
         """Return the offsets of an answer, without those of an earlier topic of the same name."""
         offsets = answer.offsets
-        if offsets and (younger := younger_topics(self._catalog.image(), offsets)):
+        # The image that the answer was read from: over an object store a newer one is a request.
+        if offsets and (younger := younger_topics(self._catalog.log.read_last(), offsets)):
             offsets = without_stale(self._catalog.image(*younger), younger, offsets)
         return {place: one for place, one in offsets.items() if one is not None}
 
-    def _described(self, group_id: str, found: DescribedGroup | None) -> ConsumerGroupDescription:
-        if found is None:
-            return self._of_consumers(group_id)
-        is_consumer = found.protocol_type == CONSUMER
-        return ConsumerGroupDescription(
-            group_id,
-            found.state,
-            not found.protocol_type,
-            found.protocol_name,
-            tuple(_member(one, is_consumer=is_consumer) for one in found.members),
+    def _described(self, names: Sequence[str]) -> dict[str, ConsumerGroupDescription]:
+        """Return groups by id, of one moment, without those that do not exist."""
+        answers = self._log.ask_all(
+            (name, kind(name))
+            for name in names
+            for kind in (DescribeRequest, ConsumerDescribeRequest)
         )
-
-    def _of_consumers(self, group_id: str) -> ConsumerGroupDescription:
-        """Return a group of the consumer protocol (KIP-848). Raises GroupIdNotFoundError."""
-        request = ConsumerDescribeRequest(group_id)
-        found: DescribedConsumers | None = self._log.ask(group_id, request)
-        if found is None:
-            raise GroupIdNotFoundError(f"there is no group {group_id!r}")
-        names = {topic.topic_id: name for name, topic in self._catalog.topics().items()}
-        members = [
-            MemberDescription(
-                one.member_id,
-                one.instance_id,
-                one.client_id,
-                one.client_host,
-                tuple(
-                    sorted(
-                        TopicPartition(names[topic_id], number)
-                        for topic_id, number in one.assigned
-                        if topic_id in names
-                    )
-                ),
-            )
-            for one in found.members
-        ]
-        return ConsumerGroupDescription(
-            group_id, found.state, False, found.assignor, tuple(members), "consumer"
-        )
+        topics: dict[str, str] = {}
+        if any(answers[1::2]):
+            topics = {topic.topic_id: name for name, topic in self._catalog.topics().items()}
+        found = {}
+        for name, classic, consumers in zip(names, answers[::2], answers[1::2], strict=True):
+            if classic is not None:
+                found[name] = _of_members(name, classic)
+            elif consumers is not None:
+                found[name] = _of_consumers(name, consumers, topics)
+        return found
 
     def offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
         """Return the committed offsets of a group; none if it does not exist."""
@@ -205,12 +186,55 @@ class GroupAdmin:
         """
         held = self._catalog.image().transactional_ids.pending(group_id)
         if not held:
-            self.described(group_id)
+            self.described([group_id])
         self._log.change(group_id, request)
         dropped = held if places is None else held.intersection(places)
         if dropped:
             self._catalog.log.commit(lambda image: without_offsets(image, group_id, dropped))
             self._log.change(group_id, request)  # a transaction may have ended between the two
+
+
+def _existing(name: str, found: Mapping[str, ConsumerGroupDescription]) -> ConsumerGroupDescription:
+    if name not in found:
+        raise GroupIdNotFoundError(f"there is no group {name!r}")
+    return found[name]
+
+
+def _of_members(group_id: str, found: DescribedGroup) -> ConsumerGroupDescription:
+    """Return a group of the classic protocol."""
+    is_consumer = found.protocol_type == CONSUMER
+    return ConsumerGroupDescription(
+        group_id,
+        found.state,
+        not found.protocol_type,
+        found.protocol_name,
+        tuple(_member(one, is_consumer=is_consumer) for one in found.members),
+    )
+
+
+def _of_consumers(
+    group_id: str, found: DescribedConsumers, topics: Mapping[str, str]
+) -> ConsumerGroupDescription:
+    """Return a group of the consumer protocol (KIP-848); `topics` has the names by id."""
+    members = [
+        MemberDescription(
+            one.member_id,
+            one.instance_id,
+            one.client_id,
+            one.client_host,
+            tuple(
+                sorted(
+                    TopicPartition(topics[topic_id], number)
+                    for topic_id, number in one.assigned
+                    if topic_id in topics
+                )
+            ),
+        )
+        for one in found.members
+    ]
+    return ConsumerGroupDescription(
+        group_id, found.state, False, found.assignor, tuple(members), "consumer"
+    )
 
 
 def _member(member: DescribedMember, *, is_consumer: bool) -> MemberDescription:

@@ -149,7 +149,7 @@ def run(arguments: Sequence[str]) -> int:
             answer = command.main(list(arguments), prog_name=NAME, standalone_mode=False)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is one line and a code
             if "--debug" in arguments:
-                traceback.print_exc()
+                say(traceback.format_exc().rstrip())
             return _explain(error)
     return answer if isinstance(answer, int) else 0
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar, get_type_hint
 import typer
 from typer.core import TyperCommand
 
-from sparklog.cli.output import check_stdout
+from sparklog.cli.output import open_stdout
 from sparklog.errors import InvalidOptionError, SparklogWarning, UsageError
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 
@@ -204,7 +204,7 @@ def add_command_of(
     """Register a function as a command; its options are the fields of `kind`, its help `about`."""
 
     def run(context: typer.Context, arguments: Arguments) -> None:
-        check_stdout()
+        open_stdout()
         whole = _with_root(arguments, context)
         if whole.quiet:
             warnings.simplefilter("ignore", SparklogWarning)
@@ -295,15 +295,20 @@ def stdin() -> TextIO:
 
 
 def one_topic(named: str | None, option: str | None) -> str:
-    """Return the topic, given by position or as --topic.
+    """Return the topic, given by position or as --topic. Raises as `one_name`."""
+    return one_name(named, option, "topic")
+
+
+def one_name(named: str | None, option: str | None, kind: str) -> str:
+    """Return the name of a topic or a group (`kind`), given by position or as --topic or --group.
 
     Raises InvalidOptionError for none, and for two different ones.
     """
     if named and option and named != option:
         raise InvalidOptionError(
-            f"two topics, {named!r} and --topic {option!r}: give one", option="topic"
+            f"two {kind}s, {named!r} and --{kind} {option!r}: give one", option=kind
         )
     found = named or option
     if not found:
-        raise InvalidOptionError("no topic: give its name", option="topic")
+        raise InvalidOptionError(f"no {kind}: give its name", option=kind)
     return found

@@ -1,13 +1,12 @@
 """`sparklog dump-log`: the output of kafka-dump-log.sh, with its options, without a JVM."""
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sparklog.cli.arguments import CommonArguments, add_command
-from sparklog.cli.output import binary_stdout
+from sparklog.cli.output import binary_stdout, say
 from sparklog.errors import InvalidOptionError, PassedOverError
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def dump_log(arguments: DumpLogArguments) -> None:
     dump = Dump(_options(arguments))
     failed = [path for path in paths if not _is_dumped(dump, path)]
     for line in dump.findings.complaints():
-        print(line, file=sys.stderr)
+        say(line)
     if failed or not dump.findings.is_sound:
         raise typer.Exit(1)
 
@@ -100,7 +99,7 @@ def _is_dumped(dump: "Dump", path: str) -> bool:
         for text in dump.file(path):
             stdout.write(text)
     except PassedOverError as error:
-        print(error, file=sys.stderr)
+        say(str(error))
         return False
     finally:
         stdout.flush()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, add_command, chosen, numbers
+from sparklog.cli.arguments import CommonArguments, add_command, chosen, numbers, one_name
 from sparklog.cli.completion import topic_names
 from sparklog.cli.output import print_columns, print_json, warn
 from sparklog.coordinator.lag_state import LEAST, LagState, group_state
@@ -320,9 +320,9 @@ class DeleteOffsetsArguments(CommonArguments):
 
 def delete_offsets(arguments: DeleteOffsetsArguments) -> None:
     """Delete offsets of a group without members."""
-    group_id = arguments.name or arguments.group
-    if not group_id or not arguments.topic:
-        raise InvalidOptionError("give a group and --topic", option="topic")
+    group_id = one_name(arguments.name, arguments.group, "group")
+    if not arguments.topic:
+        raise InvalidOptionError("give --topic", option="topic")
     admin = arguments.admin_of_log_dir()
     admin.describe_consumer_groups([group_id])
     known = admin.list_consumer_group_offsets(group_id)

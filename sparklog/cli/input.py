@@ -3,8 +3,9 @@ r"""Bytes of stdin and files to columns of records: delimited text as in kcat, a
     text     key<key delimiter>value<delimiter>…     the delimiter is \n by default
     json     {"topic": …, "partition": 0, "timestamp": 0, "key": "…", "value": "…", "headers": […]}
 
-Empty messages are left out, as kcat does. The field `offset` is allowed in JSON and
-ignored, so that the output of a consume can be the input of a produce.
+Empty messages are left out, as kcat does; so are lines of JSON that have only spaces. The field
+`offset` is allowed in JSON and ignored, so that the output of a consume can be the input of a
+produce.
 """
 
 import base64
@@ -89,7 +90,8 @@ class TextFormat:
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
     def rows(self, messages: pa.Array) -> InputRows:
-        """Return messages (a binary array, none of them empty) as rows."""
+        """Return the messages of a binary array as rows, without the empty ones."""
+        messages = _without_empty(messages)
         key: pa.Array = pa.nulls(len(messages), pa.binary())
         value = messages
         if self.key_delimiter is not None:
@@ -108,11 +110,11 @@ class TextFormat:
 def read_messages(
     stream: Readable, delimiter: bytes, interrupts: Interrupts, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[pa.Array]:
-    """Yield the messages of a stream, as many at a time as a chunk has; empty ones are left out.
+    """Yield the messages of a stream, as many at a time as a chunk has.
 
-    The text after the last delimiter is a message, too, unless a signal has ended the input: then
-    it may be half a message, and is left out with a warning. An empty `delimiter` takes the stream
-    as one message. Raises RecordTooLargeError.
+    The text after the last delimiter is a message, too, if it is not empty, unless a signal has
+    ended the input: then it may be half a message, and is left out with a warning. An empty
+    `delimiter` takes the stream as one message. Raises RecordTooLargeError.
     """
     rest: list[bytes] = []
     size, tail = 0, b""
@@ -140,9 +142,12 @@ def read_messages(
 def _cut(data: bytes, delimiter: bytes) -> tuple[pa.Array, bytes]:
     """Return the messages of a text, cut from its beginning on, and what stands behind them."""
     parts = pc.split_pattern(pa.array([data], pa.binary()), delimiter).flatten()
-    messages, left = parts[:-1], parts[-1].as_py()
+    return parts[:-1], parts[-1].as_py()
+
+
+def _without_empty(messages: pa.Array) -> pa.Array:
     sizes = pc.binary_length(messages)
-    return messages if pc.min(sizes).as_py() else messages.filter(pc.greater(sizes, 0)), left
+    return messages if pc.min(sizes).as_py() else messages.filter(pc.greater(sizes, 0))
 
 
 def _cut_keys(messages: pa.Array, delimiter: bytes) -> tuple[pa.Array, pa.Array]:
@@ -162,25 +167,36 @@ def _empty_to_null(column: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(pc.binary_length(column), 0), None, column)
 
 
-def json_rows(messages: pa.Array, place: str, first: int) -> dict[str | None, InputRows]:
-    """Return JSON lines as rows, by the topic that they name; by None if they name none.
+def json_rows(
+    lines: pa.Array, place: str, first: int, topic: str | None = None
+) -> dict[str, InputRows]:
+    """Return JSON lines as rows of `topic`, or without it by the topics that they name.
 
-    `first` is the number of the first message. Raises SchemaError naming `place` and the number of
-    an invalid record.
+    Blank lines are left out. `first` is the number of the first line. Raises SchemaError naming
+    `place` and the line of an invalid record.
     """
-    records: dict[str | None, list[dict[str, Any]]] = {}
-    for number, line in enumerate(messages.to_pylist(), first):
+    records: dict[str, list[dict[str, Any]]] = {}
+    for number, line in enumerate(lines.to_pylist(), first):
+        if not line.strip():
+            continue
         try:
             record = _record(line)
         except (ValueError, TypeError) as error:
-            raise SchemaError(f"{place}, record {number}: {error}") from None
-        records.setdefault(record.get("topic"), []).append(record)
-    return {topic: _columns(rows) for topic, rows in records.items()}
+            raise SchemaError(f"{place}, line {number}: {error}") from None
+        to = record.get("topic") if topic is None else topic
+        if to is None:
+            raise SchemaError(
+                f"{place}, line {number}: no topic: give one, or put it into the record"
+            )
+        records.setdefault(to, []).append(record)
+    return {to: _columns(rows) for to, rows in records.items()}
 
 
 def _record(line: bytes) -> dict[str, Any]:
     try:
         found = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"no JSON: {error.msg} at column {error.colno}") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"no JSON: {error}") from None
     if not isinstance(found, dict):

@@ -3,15 +3,21 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from io import TextIOWrapper
 from typing import Any, BinaryIO
 
 from sparklog.errors import UsageError
 
 
-def check_stdout() -> None:
-    """Raise UsageError if the shell has closed stdout (`>&-`): the answer would be lost."""
+def open_stdout() -> None:
+    """Make stdout UTF-8 in every locale, as JSON and the names in a log are.
+
+    Raises UsageError if the shell has closed stdout (`>&-`): the answer would be lost.
+    """
     if sys.stdout is None:
         raise UsageError("stdout is closed: give the output a place, such as >/dev/null")
+    if isinstance(sys.stdout, TextIOWrapper):  # not a StringIO of a program that calls `run`
+        sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
 
 
 def binary_stdout() -> BinaryIO:

@@ -10,7 +10,7 @@ import typer
 from sparklog.cli.arguments import CommonArguments, add_command, raw, stdin
 from sparklog.cli.completion import topic_names
 from sparklog.cli.output import print_json, print_table, warn
-from sparklog.errors import InvalidOptionError, SchemaError, UsageError
+from sparklog.errors import InvalidOptionError, UsageError
 
 if TYPE_CHECKING:
     from sparklog.cli.input import InputRows, TextFormat
@@ -120,8 +120,7 @@ def produce(arguments: ProduceArguments) -> None:
             for path in paths:
                 with _opened(path) as stream:
                     messages = read_messages(stream, text.delimiter, interrupts)
-                    for named, rows in _rows(arguments, text, path, messages):
-                        to = _chosen(topic, named, path)
+                    for to, rows in _rows(arguments, topic, text, path, messages):
                         _write(production, to, rows, arguments.commit_every)
         production.commit()
     except BaseException:
@@ -133,20 +132,24 @@ def produce(arguments: ProduceArguments) -> None:
 
 
 def _rows(
-    arguments: ProduceArguments, text: "TextFormat", path: str, blocks: Iterator[Any]
-) -> Iterator[tuple[str | None, "InputRows"]]:
-    """Yield rows and the topic that they name themselves."""
+    arguments: ProduceArguments,
+    topic: str | None,
+    text: "TextFormat",
+    path: str,
+    blocks: Iterator[Any],
+) -> Iterator[tuple[str, "InputRows"]]:
+    """Yield rows and their topic: `topic`, or without it the one that JSON records name."""
     from sparklog.cli.input import json_rows, with_partition
 
-    count = 0
+    count, place = 0, "stdin" if path == STDIN else path
     for messages in blocks:
-        if arguments.is_json:
-            groups = json_rows(messages, _place(path), count + 1)
+        if topic is None or arguments.is_json:
+            groups = json_rows(messages, place, count + 1, topic)
         else:
-            groups = {None: text.rows(messages)}
+            groups = {topic: text.rows(messages)}
         count += len(messages)
-        for named, rows in groups.items():
-            yield named, with_partition(rows, arguments.partition)
+        for to, rows in groups.items():
+            yield to, with_partition(rows, arguments.partition)
 
 
 def _write(production: "Production", topic: str, rows: "InputRows", every: int | None) -> None:
@@ -158,19 +161,6 @@ def _write(production: "Production", topic: str, rows: "InputRows", every: int |
         rows = rows.slice(room)
     if len(rows):
         production.write(topic, rows)
-
-
-def _place(path: str) -> str:
-    return "stdin" if path == STDIN else path
-
-
-def _chosen(topic: str | None, named: str | None, path: str) -> str:
-    found = topic or named
-    if found is None:
-        raise SchemaError(
-            f"{_place(path)}: a record names no topic: give one, or put it into the record"
-        )
-    return found
 
 
 def _topic_and_files(arguments: ProduceArguments) -> tuple[str | None, list[str]]:
@@ -258,14 +248,15 @@ def _opened(path: str) -> Iterator["Readable"]:
 
 
 def _report(arguments: ProduceArguments, produced: "Produced", took_ms: int) -> None:
+    if arguments.quiet:  # also with --format json, which may be there for the input alone
+        return
     for topic in sorted(produced.replayed):
-        if not arguments.quiet:
-            lost = "; its offsets are no longer known" if topic in produced.forgotten else ""
-            warn(f"{topic}: this transaction was committed before, nothing was written{lost}")
+        lost = "; its offsets are no longer known" if topic in produced.forgotten else ""
+        warn(f"{topic}: this transaction was committed before, nothing was written{lost}")
     places = sorted(produced.ranges)
     if arguments.is_json:
         print_json(_as_json(produced, took_ms))
-    elif places and not arguments.quiet:
+    elif places:
         records = sum(produced.records.values())
         rate = records * 1000 / max(took_ms, 1)
         rows = [

@@ -66,7 +66,8 @@ def describe(arguments: DescribeArguments) -> None:
         print_json(_json(found))
         return
     for name, value in _json(found).items():
-        print(f"{name}: {', '.join(value) if isinstance(value, list) else value}")
+        text = ", ".join(value) if isinstance(value, list) else value
+        print(f"{name}: {'-' if text in (None, '') else text}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,7 @@ from sparklog.coordinator.alive import one_lives
 from sparklog.coordinator.batches import batch_of, cut
 from sparklog.coordinator.lag_window import CommitWindow
 from sparklog.coordinator.offsets import read_commit
-from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, claim, load, offsets_topic
+from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, claim, load, newest, offsets_topic
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import (
     OFFSETS_TOPIC,
@@ -145,19 +145,20 @@ class GroupLog:
         return self.ask_all([(group_id, request)])[0]
 
     def ask_all(self, asked: Iterable[tuple[str, Request]]) -> list[Any]:
-        """Return the answers to requests for groups; each partition is read once.
+        """Return the answers to requests for groups, all from one version of the log.
 
-        Raises as `ask`.
+        Each partition is read once. Raises as `ask`.
         """
         with self._lock:
             topic, shards, answers = self._topic(), dict[int, Shard](), list[Any]()
+            reader = None if topic is None else newest(self._catalog, topic)
             for group_id, request in asked:
                 number = 0 if topic is None else partition_of(group_id, topic.num_partitions)
                 if number not in shards:
                     shards[number] = (
                         Shard(GroupLimits(), str)
-                        if topic is None
-                        else self._newest(topic, number).shard
+                        if reader is None
+                        else self._followed_to(reader, number).shard
                     )
                 answers.append(_answered(shards[number], request, Effects(), Now(0, 0)))
             return answers
@@ -168,10 +169,10 @@ class GroupLog:
             topic = self._topic()
             if topic is None:
                 return []
-            image, listed = self._catalog.topic_image(topic), list[ListedGroup]()
+            reader, listed = newest(self._catalog, topic), list[ListedGroup]()
             for number in range(topic.num_partitions):
-                if image.partition(number).log_end_offset:
-                    shard = self._newest(topic, number).shard
+                if reader.partition(number).log_end_offset:
+                    shard = self._followed_to(reader, number).shard
                     listed += _answered(shard, ListRequest(), Effects(), Now(0, 0))
             return sorted(listed)
 
@@ -187,12 +188,12 @@ class GroupLog:
         if topic is None:
             return []
         number = partition_of(group_id, topic.num_partitions)
-        reader = TopicReader(self._catalog.files, topic, self._catalog.topic_image(topic))
+        reader = newest(self._catalog, topic)
         start = reader.list_offset(number, since_ms).offset
         read = _Commits(group_id)
         if start >= 0:
             end = reader.partition(number).log_end_offset
-            load(self._catalog, topic, number, read, max(start, end - COMMITS_MAX))
+            load(reader, number, read, max(start, end - COMMITS_MAX))
         return read.found
 
     def change(self, group_id: str, request: Request) -> Any:
@@ -280,9 +281,13 @@ class GroupLog:
             return None
 
     def _newest(self, topic: TopicDescription, number: int) -> _Followed:
-        """Return a partition in its newest state; of a known one only new records are read."""
+        """Return a partition in its newest state."""
+        return self._followed_to(newest(self._catalog, topic), number)
+
+    def _followed_to(self, reader: TopicReader, number: int) -> _Followed:
+        """Return a partition as a reader has it; of a known one only new records are read."""
         found, now_ms = self._followed.get(number), self._catalog.clock.boot_ms()
-        end_offset = self._catalog.partition(topic, number).log_end_offset
+        topic, end_offset = reader.topic, reader.partition(number).log_end_offset
         if (
             found is None
             or found.topic.topic_id != topic.topic_id
@@ -292,7 +297,7 @@ class GroupLog:
             found = _Followed(topic, number, _WatchedShard(self.window), 0, now_ms)
             self._followed[number] = found
         found.read_ms = now_ms
-        found.end_offset = load(self._catalog, topic, number, found.shard, found.end_offset)
+        found.end_offset = load(reader, number, found.shard, found.end_offset)
         return found
 
     def _now(self) -> Now:

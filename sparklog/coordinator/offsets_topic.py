@@ -70,18 +70,20 @@ class Replays(Protocol):
         ...
 
 
-def load(
-    catalog: Catalog, topic: TopicDescription, partition: int, shard: Replays, start: int = 0
-) -> int:
+def newest(catalog: Catalog, topic: TopicDescription) -> TopicReader:
+    """Return a reader of the topic as it is now. Raises ForgottenTopicError."""
+    return TopicReader(catalog.files, topic, catalog.topic_image(topic))
+
+
+def load(reader: TopicReader, partition: int, shard: Replays, start: int = 0) -> int:
     """Replay the records of a partition from `start` on into a shard; return the log end offset.
 
     Records of aborted transactions are left out. Raises CorruptRecordError, MissingFileError.
     """
-    reader = TopicReader(catalog.files, topic, catalog.topic_image(topic))
     log = reader.partition(partition)
     start, end = max(start, log.log_start_offset), log.log_end_offset
     with seldom_collected():
-        for record in _records(catalog, reader, partition, start, end):
+        for record in _records(reader, partition, start, end):
             shard.replay(*record)
     return end
 
@@ -90,17 +92,15 @@ def records(
     catalog: Catalog, topic: TopicDescription, partition: int, start: int, end: int
 ) -> list[Record]:
     """Return the records of a partition in [start, end). The rest is as for `load`."""
-    reader = TopicReader(catalog.files, topic, catalog.topic_image(topic))
+    reader = newest(catalog, topic)
     start = max(start, reader.partition(partition).log_start_offset)
-    return list(_records(catalog, reader, partition, start, end))
+    return list(_records(reader, partition, start, end))
 
 
-def _records(
-    catalog: Catalog, reader: TopicReader, partition: int, start: int, end: int
-) -> Iterator[Record]:
+def _records(reader: TopicReader, partition: int, start: int, end: int) -> Iterator[Record]:
     if start < end:
         slices = reader.slices(partition, start, end)
         pieces = raw_batches(
-            catalog.files, reader.directory, slices, READ_BYTES_MAX, PIECE_BYTES, READ_COMMITTED
+            reader.files, reader.directory, slices, READ_BYTES_MAX, PIECE_BYTES, READ_COMMITTED
         )
         yield from records_of(pieces, start, end)

@@ -17,13 +17,19 @@ def progress_bar(
 
     Any thread may call the function. Nothing is shown with `is_quiet`, or if stderr is no terminal.
     """
+    if is_quiet or sys.stderr is None or not sys.stderr.isatty():  # None: the shell has closed it
+        yield _show_nothing
+        return
     with Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         console=Console(stderr=True),
-        disable=is_quiet or not sys.stderr.isatty(),
         transient=True,
     ) as progress:
         yield partial(progress.advance, progress.add_task(what, total=count))
+
+
+def _show_nothing(_done: int) -> None:
+    """Take the place of a bar."""

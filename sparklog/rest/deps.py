@@ -60,7 +60,9 @@ def offset_of(request: Request) -> int:
 
 def isolation_of(request: Request) -> str:
     """Return the isolation level of the query. Raises ApiError (422) for one that is unknown."""
-    level = query_of(request, "isolation_level") or READ_UNCOMMITTED
+    level = query_of(request, "isolation_level")
+    if level is None:
+        return READ_UNCOMMITTED
     if level not in (READ_UNCOMMITTED, READ_COMMITTED):
         raise ApiError(
             422, f"query.isolation_level: allowed are {READ_UNCOMMITTED} and {READ_COMMITTED}"

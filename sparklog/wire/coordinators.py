@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from sparklog.config import TopicConfig
-from sparklog.coordinator.offsets_topic import claim, load, records
+from sparklog.coordinator.offsets_topic import claim, load, newest, records
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC, Record
 from sparklog.coordinator.requests import ListedGroup, ListRequest, Request
@@ -186,11 +186,11 @@ class Coordinators:
             raise NotCoordinatorError(ENDS)
 
         def read() -> tuple[int, int]:
-            end = load(gateway.catalog, topic, number, shard)
+            end = load(newest(gateway.catalog, topic), number, shard)
             epoch = claim(gateway.catalog, topic, number)
             if epoch is None:
                 raise NotCoordinatorError(f"{name} was claimed by another instance")
-            return epoch, load(gateway.catalog, topic, number, shard, end)
+            return epoch, load(newest(gateway.catalog, topic), number, shard, end)
 
         try:
             epoch, end = await gateway.lookup(read)

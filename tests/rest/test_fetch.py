@@ -293,6 +293,30 @@ class TestLongPoll:
 
             assert waiting.result() == []
 
+    def test_ends_when_the_client_goes(self, client: TestClient, filled: str) -> None:
+        """Goal: nobody waits for a client that is gone. Method: an answer would come in 20 s."""
+        messages: list[Any] = [{"type": "http.disconnect"}, {"type": "http.request"}]
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return messages.pop()
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": PATH,
+            "query_string": b"offset=10&timeout=20000",
+            "headers": [(b"host", b"localhost")],
+        }
+        assert client.portal is not None
+        client.portal.call(client.app, scope, receive, send)
+
+        assert sent == []
+        assert 'status="499"' in client.get("/metrics").text
+
     def test_ends_when_the_topic_goes(self, client: TestClient, filled: str) -> None:
         with ThreadPoolExecutor(1) as threads:
             waiting = threads.submit(client.get, f"{PATH}?offset=10&timeout=20000")

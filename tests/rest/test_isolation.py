@@ -68,8 +68,9 @@ class TestEnds:
     def test_on_the_page(self, client: TestClient) -> None:
         assert '<td class="n">6</td><td class="n">10</td>' in client.get("/?topic=t").text
 
-    def test_of_another_level_are_refused(self, client: TestClient) -> None:
-        answer = client.get(f"{PATH}/offsets?isolation_level=serializable")
+    @pytest.mark.parametrize("level", ["serializable", ""])
+    def test_of_another_level_are_refused(self, client: TestClient, level: str) -> None:
+        answer = client.get(f"{PATH}/offsets?isolation_level={level}")
 
         assert (answer.status_code, answer.json()["error_code"]) == (422, 422)
 

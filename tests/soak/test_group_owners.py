@@ -27,7 +27,7 @@ from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.coordinator.offsets import read_commit
-from sparklog.coordinator.offsets_topic import load
+from sparklog.coordinator.offsets_topic import load, newest
 from sparklog.coordinator.records import GROUP_RECORDS, OFFSETS_TOPIC, is_offset, read_record
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.catalog import Catalog
@@ -307,7 +307,7 @@ def _seen(files: Files) -> _Seen:
     catalog, seen = Catalog(files), _Seen()
     topic = catalog.topic(OFFSETS_TOPIC)
     for number in range(topic.num_partitions):
-        load(catalog, topic, number, seen)
+        load(newest(catalog, topic), number, seen)
     return seen
 
 

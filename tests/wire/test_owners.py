@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.offsets import offset_record
-from sparklog.coordinator.offsets_topic import claim, load, offsets_topic
+from sparklog.coordinator.offsets_topic import claim, load, newest, offsets_topic
 from sparklog.coordinator.requests import CommittedOffset, FetchRequest, Now
 from sparklog.coordinator.shard import Shard
 from sparklog.coordinator.states import GroupLimits
@@ -38,7 +38,7 @@ class Owner:
         self.topic = offsets_topic(self.catalog, self.catalog.clock, 1)
         self.epoch = claim(self.catalog, self.topic, 0)
         self.shard = Shard(GroupLimits(), str)
-        load(self.catalog, self.topic, 0, self.shard)
+        load(newest(self.catalog, self.topic), 0, self.shard)
 
     def appends(self, offset: int) -> object:
         """The outcome of a commit."""

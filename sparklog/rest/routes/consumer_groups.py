@@ -186,14 +186,12 @@ async def read_groups(request: Request, cluster_id: ClusterId, page: PageAsked) 
     links = await links_to(request, cluster_id)
 
     def described() -> tuple[list[ConsumerGroupDescription], str | None]:
-        listed = [one.group_id for one in admin.list_consumer_groups()]
-        seen = [one for one in listed if token.allows(Scope.READ, one, Resource.GROUP)]
-        names, following = page.of(seen, str, str)
-        found: list[ConsumerGroupDescription] = []
-        for name in names:
-            with suppress(GroupIdNotFoundError):  # deleted since the list was made
-                found += admin.describe_consumer_groups([name])
-        return found, following
+        while True:
+            listed = [one.group_id for one in admin.list_consumer_groups()]
+            seen = [one for one in listed if token.allows(Scope.READ, one, Resource.GROUP)]
+            names, following = page.of(seen, str, str)
+            with suppress(GroupIdNotFoundError):  # one was deleted meanwhile: list them again
+                return admin.describe_consumer_groups(names), following
 
     found, following = await _asked(request, described)
     data = [_Group(links, one.group_id).data(one) for one in found]

@@ -1,9 +1,11 @@
 """Fetch of records, with long poll."""
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Annotated, Final
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 
 from sparklog.log_reader import TopicReader
@@ -77,7 +79,8 @@ async def read_records(  # noqa: PLR0913 - one parameter of the query each
     settings, log = service.settings, reader.partition(partition)
     if past is None and timeout and log.end_offset(isolation_level) <= start <= log.log_end_offset:
         wait_s = min(timeout, settings.max_poll_ms) / 1000
-        reader = await service.poll.wait_for_more(reader, partition, start, wait_s, isolation_level)
+        more = service.poll.wait_for_more(reader, partition, start, wait_s, isolation_level)
+        reader = await _while_connected(request, more)
     fetch = Fetch(
         reader,
         partition,
@@ -116,6 +119,28 @@ async def _start(
         reader, partition, lambda: reader.list_offset(partition, when, isolation)
     )
     return found.offset if found.offset >= 0 else log.end_offset(isolation)
+
+
+async def _while_connected(
+    request: Request, answer: Coroutine[Any, Any, TopicReader]
+) -> TopicReader:
+    """Return the answer. Give it up, and raise ClientDisconnect, if the client goes first."""
+    answering, going = asyncio.create_task(answer), asyncio.create_task(_gone(request))
+    try:
+        done, _ = await asyncio.wait((answering, going), return_when=asyncio.FIRST_COMPLETED)
+        if answering not in done:
+            going.result()
+            raise ClientDisconnect
+        return answering.result()
+    finally:
+        answering.cancel()
+        going.cancel()
+
+
+async def _gone(request: Request) -> None:
+    """Return when the client has disconnected. Raises ApiError for a body that is refused."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _on_threads(

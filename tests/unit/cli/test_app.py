@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from importlib.metadata import version
 from pathlib import Path
 
@@ -176,6 +177,28 @@ class TestPipes:
         assert (ended.returncode, ended.stderr) == (0, b"")
 
 
+class TestLocale:
+    @pytest.mark.parametrize("options", [[], ["--format", "json"]])
+    def test_output_is_utf8_in_every_locale(
+        self, flights: CommandLine, options: Sequence[str]
+    ) -> None:
+        AdminClient(flights.log_dir).alter_consumer_group_offsets("grüße", {("flights", 0): 1})
+        code = "from sparklog.cli import main; main()"
+        ended = python(
+            code, "groups", "list", *options, SPARKLOG_LOG_DIR=flights.log_dir,
+            LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0",
+        )  # fmt: skip
+
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert "grüße" in ended.stdout
+
+    def test_a_program_may_take_the_output_as_text(self, flights: CommandLine) -> None:
+        with redirect_stdout(io.StringIO()) as out:
+            code = run(["--log-dir", flights.log_dir, "topic", "list"])
+
+        assert (code, out.getvalue()) == (0, "flights\n")
+
+
 class TestClosed:
     """Python sets a stream to None that the shell has closed (`>&-`, `<&-`)."""
 
@@ -204,6 +227,28 @@ class TestClosed:
             code = run(["--log-dir", flights.log_dir, "consume", "nowhere"])
 
         assert (code, capsys.readouterr().out) == (1, "")
+
+    @pytest.mark.parametrize(
+        ("command", "code_and_lines"),
+        [
+            (["erase", "--topic", "flights", "--key", "x", "--format", "json"], (0, 1)),
+            (["dump-log", "--files", "nowhere"], (1, 1)),
+            (["consume", "nowhere", "--debug"], (1, 0)),
+        ],
+    )
+    def test_stderr_is_missed_by_no_command(
+        self,
+        flights: CommandLine,
+        monkeypatch: pytest.MonkeyPatch,
+        capsysbinary: pytest.CaptureFixture[bytes],
+        command: list[str],
+        code_and_lines: tuple[int, int],
+    ) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", None)
+            ended = run(["--log-dir", flights.log_dir, *command])
+
+        assert (ended, capsysbinary.readouterr().out.count(b"\n")) == code_and_lines
 
     @pytest.mark.parametrize("command", [["produce", "flights"], ["users", "add", "ada"]])
     def test_stdin_cannot_be_read(

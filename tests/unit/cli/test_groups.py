@@ -236,8 +236,9 @@ class TestDelete:
     @pytest.mark.parametrize(
         ("arguments", "code", "message"),
         [
-            (["jobs"], 2, "give a group and --topic"),
-            (["--topic", "flights"], 2, "give a group and --topic"),
+            (["jobs"], 2, "give --topic"),
+            (["--topic", "flights"], 2, "no group: give its name"),
+            (["jobs", "--group", "idle", "--topic", "flights"], 2, "two groups, 'jobs' and"),
             (["jobs", "--topic", "flights:x"], 2, "allowed are a topic, and topic:0,1"),
             (["idle", "--topic", "flights:1"], 1, "has committed nothing of flights:1"),
             (["nobody", "--topic", "flights"], 1, "there is no group 'nobody'"),

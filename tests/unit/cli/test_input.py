@@ -22,7 +22,7 @@ def messages_of(data: bytes, delimiter: bytes, chunk_bytes: int) -> list[bytes]:
 
 def rows_of(*records: object) -> InputRows:
     lines = [json.dumps(record).encode() for record in records]
-    (rows,) = json_rows(pa.array(lines, pa.binary()), "stdin", 1).values()
+    (rows,) = json_rows(pa.array(lines, pa.binary()), "stdin", 1, "t").values()
     return rows
 
 
@@ -41,7 +41,8 @@ class TestMessages:
         """Goal: nothing is lost where chunks meet. Method: any bytes against bytes.split."""
         found = messages_of(data, delimiter, chunk_bytes)
 
-        assert found == [message for message in data.split(delimiter) if message]
+        *expected, last = data.split(delimiter)
+        assert found == [*expected, *filter(None, [last])]
 
     def test_an_empty_delimiter_takes_everything(self) -> None:
         assert messages_of(b"a\nb\n", b"", 1) == [b"a\nb\n"]
@@ -137,18 +138,26 @@ class TestJson:
         ],
     )
     def test_what_is_no_record_is_said(self, record: Any, message: str) -> None:
-        with pytest.raises(SchemaError, match=f"stdin, record 1: .*{message}"):
+        with pytest.raises(SchemaError, match=f"stdin, line 1: .*{message}"):
             rows_of(record)
 
-    @pytest.mark.parametrize("line", [b"{", b"\xff", b"", b"[" * 100_000])
+    @pytest.mark.parametrize("line", [b"{", b"\xff", b"[" * 100_000])
     def test_what_is_no_json_is_said(self, line: bytes) -> None:
-        with pytest.raises(SchemaError, match="here, record 7: no JSON: "):
+        with pytest.raises(SchemaError, match="here, line 7: no JSON: "):
             json_rows(pa.array([line], pa.binary()), "here", 7)
+
+    def test_blank_lines_are_left_out_and_counted(self) -> None:
+        lines = [b"", b" \r", b'{"value": "v"}', b"{]"]
+
+        with pytest.raises(SchemaError, match="here, line 4: no JSON: .* at column 2"):
+            json_rows(pa.array(lines, pa.binary()), "here", 1, "t")
+        (rows,) = json_rows(pa.array(lines[:3], pa.binary()), "here", 1, "t").values()
+        assert rows.value.to_pylist() == [b"v"]
 
     @pytest.mark.parametrize("record", [{"value": "v", "partition": 2**31},
                                         {"value": "v", "timestamp": 2**63}])  # fmt: skip
     def test_a_number_that_is_too_large_is_said(self, record: Any) -> None:
-        with pytest.raises(SchemaError, match="stdin, record 1: "):
+        with pytest.raises(SchemaError, match="stdin, line 1: "):
             rows_of(record)
 
 

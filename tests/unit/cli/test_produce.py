@@ -161,21 +161,24 @@ class TestJson:
         assert [got["topic"] for got in summary["ranges"]] == ["numbers", "others"]
         assert keys_and_values(numbers, "others") == [(None, "2")]
 
-    def test_a_topic_that_is_given_wins(self, numbers: CommandLine) -> None:
-        numbers.done("produce", "numbers", "--format", "json", stdin=b'{"topic":"x","value":"1"}')
+    def test_a_topic_that_is_given_wins_and_the_order_stays(self, numbers: CommandLine) -> None:
+        named = [(b"x", b"1"), (b"y", b"2"), (b"x", b"3")]
+        lines = b"".join(b'{"topic":"%s","value":"%s"}\n' % one for one in named)
+        numbers.done("produce", "numbers", "--format", "json", stdin=lines)
 
-        assert keys_and_values(numbers) == [(None, "1")]
+        assert keys_and_values(numbers) == [(None, "1"), (None, "2"), (None, "3")]
 
     def test_a_record_without_any_topic_fails(self, numbers: CommandLine) -> None:
         outcome = numbers("produce", "--format", "json", stdin=b'{"value":"1"}')
 
-        assert (outcome.code, "stdin: a record names no topic" in outcome.err) == (1, True)
+        assert (outcome.code, "stdin, line 1: no topic: give one" in outcome.err) == (1, True)
 
     def test_a_bad_record_is_named_and_nothing_is_written(self, numbers: CommandLine) -> None:
-        outcome = numbers("produce", "numbers", "--format", "json", stdin=b'{"value":"1"}\n{"v":1}')
+        lines = b'{"value":"1"}\n\n{"v":1}'
+        outcome = numbers("produce", "numbers", "--format", "json", stdin=lines)
 
         assert outcome.code == 1
-        assert outcome.err.startswith("sparklog: error: stdin, record 2: unknown field 'v'")
+        assert outcome.err.startswith("sparklog: error: stdin, line 3: unknown field 'v'")
         assert keys_and_values(numbers) == []
 
 
@@ -285,6 +288,12 @@ class TestSummary:
 
     def test_a_table_on_a_terminal(self, numbers: CommandLine) -> None:
         assert "┃" in numbers("produce", "numbers", stdin=b"one\n", terminal=True).text
+
+    def test_quiet_prints_none_in_either_format(self, numbers: CommandLine) -> None:
+        """--format json is also the format of the input: it asks for no summary."""
+        for call in ([], ["--format", "json"]):
+            outcome = numbers.done("produce", "numbers", "-q", *call, stdin=b'{"value":"1"}')
+            assert outcome.text == ""
 
     def test_one_json_line(self, numbers: CommandLine) -> None:
         (summary,) = numbers.done(

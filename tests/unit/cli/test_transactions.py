@@ -56,6 +56,9 @@ class TestDescribe:
         lines = flights.done("transactions", "describe", "id").lines
         assert {"state: Ongoing", "partitions: flights-1", "groups: g"} <= set(lines)
 
+    def test_what_is_not_there_is_a_dash(self, flights: CommandLine, opened: Client) -> None:
+        assert "groups: -" in flights.done("transactions", "describe", "id").lines
+
     def test_an_unknown_one(self, flights: CommandLine) -> None:
         assert "it was never used" in flights("transactions", "describe", "no").err
 

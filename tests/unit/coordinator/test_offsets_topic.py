@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparklog.coordinator.offsets_topic import claim, load, offsets_topic
+from sparklog.coordinator.offsets_topic import claim, load, newest, offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.shard import Shard
 from sparklog.coordinator.states import GroupLimits
@@ -44,4 +44,4 @@ def test_of_two_claims_at_once_one_wins(
 
 
 def test_an_empty_partition_has_no_groups(catalog: Catalog, topic: TopicDescription) -> None:
-    assert load(catalog, topic, 0, Shard(GroupLimits(), str)) == 0
+    assert load(newest(catalog, topic), 0, Shard(GroupLimits(), str)) == 0

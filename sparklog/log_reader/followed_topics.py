@@ -104,14 +104,14 @@ class FollowedTopics:
         while image is not None:
             topic = image.topic(_named(image.names, name).topic_id)
             if topic is not None and topic.is_open:
-                return self._reader(topic)
+                return self.reader_of(topic)
             image = self.image(image.names[name])
             # Opening a topic takes memory that its image does not keep: give it back.
             pa.default_memory_pool().release_unused()
         raise _unknown(name)
 
-    def _reader(self, topic: TopicImage) -> TopicReader:
-        """Return the topic's reader; it stays the same until the topic changes."""
+    def reader_of(self, topic: TopicImage) -> TopicReader:
+        """Return the reader of an opened topic; it stays the same until the topic changes."""
         description = topic.description
         known = self._readers.get(description.topic_id)
         if known is None or known.image is not topic:
@@ -133,7 +133,7 @@ class FollowedTopics:
                 raise _unknown(name)
             return None
         topic = image.topic(image.names[name].topic_id)
-        return self._reader(topic) if topic is not None and topic.is_open else None
+        return self.reader_of(topic) if topic is not None and topic.is_open else None
 
     def image_at_hand(self, *, is_newest: bool = False) -> Image | None:
         """Return the newest image without reading a file; None if a file has to be read."""

@@ -12,7 +12,9 @@ copied and get the log's base offsets.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from math import inf
 from struct import Struct
+from time import monotonic
 from typing import Final, NamedTuple
 
 from sparklog.errors import CorruptIndexError, CorruptRecordError
@@ -100,14 +102,17 @@ class BatchRanges:
         *,
         at_least_one: bool = False,
         at_once: bool = False,
+        until_s: float = inf,
     ) -> Sequence[Batches]:
         """Return the batches that hold the offsets of slices, at most `max_bytes` of them.
 
         The first batch may begin before the first offset, the last one may end after the last
         offset. With `at_least_one` the first batch is returned even if it is larger than
-        `max_bytes`. `directory` is the topic's. The batches before damage are returned; damage in
-        the first batch raises CorruptRecordError, which names file, position and offset. Raises
-        MissingFileError, and with `at_once` BlockingIOError if the call would wait for a disk.
+        `max_bytes`. After the time `until_s` (`time.monotonic`) it goes to no further slice if it
+        has found batches. `directory` is the topic's. The batches before damage are returned;
+        damage in the first batch raises CorruptRecordError, which names file, position and offset.
+        Raises MissingFileError, and with `at_once` BlockingIOError if the call would wait for a
+        disk.
         """
         found: list[Batches] = []
         left = max_bytes
@@ -118,7 +123,7 @@ class BatchRanges:
                     found.append(batches)
                     left -= len(batches)
                     at_least_one = False
-                if not is_whole or left <= 0:
+                if not is_whole or left <= 0 or (found and monotonic() >= until_s):
                     break
         except CorruptRecordError:
             if not found:

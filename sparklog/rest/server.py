@@ -20,6 +20,7 @@ from sparklog.rest.app import create_app
 from sparklog.rest.joined import JoinedWrites
 from sparklog.rest.service import Service
 from sparklog.rest.settings import Settings
+from sparklog.service_files import allow_many_files
 from sparklog.service_logs import set_up_logs
 from sparklog.tokens import check_listening
 
@@ -240,6 +241,7 @@ def serve(settings: Settings) -> None:
     """
     # By default obstore has a thread for each core: to wake them takes longer than their work.
     os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
+    allow_many_files()
     server = server_of(settings)
     set_up_logs(settings.log_level)
     # uvicorn handles signals while it serves, and raises them again when it has ended: ignore

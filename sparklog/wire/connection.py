@@ -20,7 +20,7 @@ from sparklog.errors import InvalidFrameError, InvalidRequestError, SparklogErro
 from sparklog.wire.frames import Frames
 from sparklog.wire.handlers import BEFORE_AUTHENTICATION, HANDLERS, Call, Later, Reply
 from sparklog.wire.handlers.sasl import sasl_token
-from sparklog.wire.headers import RequestHeader, answer_header, request_header
+from sparklog.wire.headers import NO_HEADER, RequestHeader, answer_header, request_header
 from sparklog.wire.sending import Answer, Sender
 from sparklog.wire.session import Session
 from sparklog.wire.versions import ApiKey
@@ -33,8 +33,6 @@ REQUESTS_MAX: Final = 32
 """The most requests of a connection that wait or are in progress; then no further one is read."""
 BYTES_MAX: Final = 1024 * 1024
 """If a request waits, and all requests of its connection have so many bytes, no more are read."""
-NO_HEADER: Final = RequestHeader(ApiKey.SASL_AUTHENTICATE, 0, 0, None, 0)
-"""The header of a SASL message, which comes as a frame without a header."""
 log: Final = logging.getLogger("sparklog.gateway")
 
 
@@ -242,7 +240,11 @@ class Connection(asyncio.BufferedProtocol):
         call = Call(self._gateway, self.session, header, frame)
         handler = HANDLERS[header.api_key]
         reply = handler(call) if exchange is None else sasl_token(call, exchange)
-        slot = _Slot(header, len(frame), began, is_token=exchange is not None)
+        size = len(frame)
+        if header.api_key == ApiKey.FETCH:  # it is parsed, and may wait: its bytes make room
+            call.frame, size = memoryview(b""), 0
+            self._hold(-len(frame))
+        slot = _Slot(header, size, began, is_token=exchange is not None)
         self._slots.append(slot)
         self._take(slot, reply)
 

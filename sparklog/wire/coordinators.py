@@ -108,10 +108,11 @@ class Coordinators:
     async def groups(self) -> Sequence[ListedGroup]:
         """Return the groups of this instance."""
         gateway = self._gateway
-        topic = (await gateway.image()).names.get(OFFSETS_TOPIC)
+        image = await gateway.image()
+        topic = image.names.get(OFFSETS_TOPIC)
         if topic is None:
             return []
-        opened = live_topic(await gateway.image(topic), topic.topic_id)
+        opened = live_topic(await gateway.opened(image, [topic]), topic.topic_id)
         found: list[ListedGroup] = []
         for number in range(topic.num_partitions):
             is_used = opened.partition(number).log_end_offset or number in self._shards

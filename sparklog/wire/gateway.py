@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -32,6 +32,7 @@ from sparklog.wire.coordinators import Coordinators
 from sparklog.wire.frames import LargeFrames, new_buffer
 from sparklog.wire.instances import Instances, instance_of, leader_of
 from sparklog.wire.limits import Limits
+from sparklog.wire.looks import Looks
 from sparklog.wire.membership import Membership, left
 from sparklog.wire.metrics import Metrics
 from sparklog.wire.producer_ids import ProducerIds
@@ -47,6 +48,11 @@ if TYPE_CHECKING:
     from sparklog.wire.connection import Connection
 
 Answer = TypeVar("Answer")
+LOOKUPS_LOCAL: Final = 2
+LOOKUPS_REMOTE: Final = 16
+"""Threads for lookups: those of an object store wait for the network nearly all the time."""
+LONG_AT_ONCE: Final = 2
+"""Threads for long answers, which wait for nothing."""
 STEPS_AT_ONCE: Final = 8
 """Threads for steps of transactions; steps that wait at the same time share an entry."""
 HOUSEKEEPER: Final = "sparklog.wire.tidying"
@@ -79,8 +85,9 @@ class Gateway:
         self.membership = Membership(self.catalog.log, clock, str(uuid4()))
         own = self.membership.join(endpoints, settings.rack, settings.node_id)
         self.instances = Instances(instance_of(own))
-        command = [HOUSEKEEPER, settings.log_dir, str(own.node_id), settings.log_level]
-        self.housekeeper = Housekeeper(command, clock)
+        self.housekeeper = Housekeeper(
+            [HOUSEKEEPER, settings.log_dir, str(own.node_id), settings.log_level], clock
+        )
         self.throttle = Throttle()
         self.transaction_ends = TransactionEnds(self)
         self.standstill = Standstill(clock)
@@ -99,7 +106,11 @@ class Gateway:
         self.is_ending = False
         """Whether no new requests are taken."""
         self._all_left = asyncio.Event()
-        self._lookups = ThreadPoolExecutor(2, "lookup")
+        self._looks = Looks(lambda: self.lookup(self._newest))
+        self._lookups = ThreadPoolExecutor(
+            LOOKUPS_LOCAL if files.is_local else LOOKUPS_REMOTE, "lookup"
+        )
+        self._long = ThreadPoolExecutor(LONG_AT_ONCE, "answer")
         self._heart = ThreadPoolExecutor(1, "heartbeat")
         self._admin = ThreadPoolExecutor(1, "admin")
         self._steps = ThreadPoolExecutor(STEPS_AT_ONCE, "transaction")
@@ -147,10 +158,16 @@ class Gateway:
         A topic that is not in the image does not exist.
         """
         image = self.topics.image_at_hand(is_newest=True)
-        if image is None or not are_open(image, topics):
+        if image is None:
+            image = await self._looks.image()
+        if not are_open(image, topics):
             image = await self.lookup(lambda: self._newest(*topics))
         self.instances.saw(image.brokers)
         return image
+
+    async def opened(self, image: Image, topics: Sequence[TopicDescription]) -> Image:
+        """Return the image if it has opened these topics, else the newest one that has."""
+        return image if are_open(image, topics) else await self.newest_image(*topics)
 
     def _newest(self, *topics: TopicDescription) -> Image:
         image = self.topics.image(*topics)
@@ -163,8 +180,15 @@ class Gateway:
         self.watch.saw(image)
 
     async def lookup(self, question: Callable[[], Answer]) -> Answer:
-        """Run a function that may read files, or that takes long, beside the event loop."""
+        """Run a function that may read files beside the event loop. It should not take long."""
         return await asyncio.get_running_loop().run_in_executor(self._lookups, question)
+
+    async def at_length(self, question: Callable[[], Answer]) -> Answer:
+        """Run a function that may take seconds: neither the event loop nor a lookup waits for it.
+
+        So the other clients do not wait for an answer about thousands of topics or partitions.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._long, question)
 
     async def administer(self, question: Callable[[], Answer]) -> Answer:
         """Run a function that uses `admin`. Such functions run one after another."""
@@ -187,7 +211,7 @@ class Gateway:
         """Return metrics of topics and groups with kafka_exporter's names."""
         alive = self.instances.alive
         brokers = {one.node_id: f"{one.host}:{one.port}" for one in alive}
-        return await self.lookup(
+        return await self.at_length(
             lambda: self._kafka_metrics.text(
                 brokers=brokers, leader_of=lambda topic: leader_of(topic.topic_id, alive).node_id
             )
@@ -232,7 +256,7 @@ class Gateway:
             self._all_left.clear()
             await self._all_left.wait()
         await self.transaction_ends.close()
-        for pool in (self._lookups, self._admin, self._heart, self._steps):
+        for pool in (self._lookups, self._long, self._admin, self._heart, self._steps):
             await loop.run_in_executor(None, pool.shutdown)
         self.let_go()
 

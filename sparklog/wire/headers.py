@@ -34,6 +34,10 @@ class RequestHeader(NamedTuple):
     is_flexible: bool = False
 
 
+NO_HEADER: Final = RequestHeader(ApiKey.SASL_AUTHENTICATE, 0, 0, None, 0)
+"""The header of a SASL message, which comes as a frame without a header."""
+
+
 def request_header(frame: memoryview) -> RequestHeader:
     """Return the header of a frame.
 

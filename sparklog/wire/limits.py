@@ -19,7 +19,11 @@ class Limits:
         self._by_address: Counter[str] = Counter()
         self._waiting: dict[Callable[[], None], None] = {}
         self.request_bytes = 0
-        """The bytes of all requests that are being read, wait, or are in progress."""
+        """The bytes of all requests that are being read, wait, or are in progress.
+
+        A fetch that waits for records does not count: it keeps no bytes of its request, as in a
+        broker (RequestChannel.Request). Otherwise waiting consumers would stop all clients.
+        """
 
     @property
     def connections(self) -> int:

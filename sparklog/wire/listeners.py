@@ -66,16 +66,17 @@ def _bound(settings: Settings, text: str, told: str | None, names: Counter[str])
     names[scheme] += 1
     name = scheme if names[scheme] == 1 else f"{scheme}-{names[scheme]}"
     bound = bound_to(host, port)
-    host, port = bound.getsockname()[:2]
-    told_host, told_port = told_address or (host, port)
-    if _is_unspecified(told_host):
+    own_host, port = bound.getsockname()[:2]
+    if _is_unspecified(own_host if told_address is None else told_address[0]):
         bound.close()
         raise InvalidOptionError(
-            f"--listen {text}: clients cannot connect to {told or host}; allowed is --advertise "
-            f"HOST:PORT with the address that they get",
+            f"--listen {text}: clients cannot connect to {told or own_host}; allowed is "
+            f"--advertise HOST:PORT with the address that they get",
             option="advertise",
         )
-    return Bound(Listener(host, port, told_host, told_port, name, scheme == SSL), bound)
+    # A name stays a name: certificates seldom have the address.
+    told_host, told_port = told_address or (host, port)
+    return Bound(Listener(own_host, port, told_host, told_port, name, scheme == SSL), bound)
 
 
 def _shared(settings: Settings, text: str, first: Listener) -> Bound:

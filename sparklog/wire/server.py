@@ -18,6 +18,7 @@ import uvloop
 
 from sparklog.clock import Clock, SystemClock
 from sparklog.garbage import collect_as_a_service
+from sparklog.service_files import allow_many_files
 from sparklog.service_logs import set_up_logs
 from sparklog.service_memory import give_back, give_back_code, spare_memory
 from sparklog.wire.connection import Connection
@@ -174,6 +175,7 @@ def serve(settings: Settings) -> None:
     os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     spare_memory()
+    allow_many_files()
     set_up_logs(settings.log_level)
     if settings.processes > 1:
         sys.exit(serve_all(settings, serve))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from threading import Barrier, Event
 from typing import Any
 
 import pytest
@@ -136,6 +137,31 @@ def test_other_clients_do_not_wait_for_configs(
     slow = TopicConfig, "describe"
     check_others_are_answered(running, monkeypatch, slow, lambda: client.send(asked))
     assert client.receive(asked.__api_key__, asked.__version__)
+
+
+@pytest.mark.usefixtures("admin")
+def test_lookups_do_not_wait_for_configs(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_end, describe = Barrier(3), Event(), TopicConfig.describe
+
+    def stands_still(config: TopicConfig) -> Any:
+        if not may_end.is_set():
+            begun.wait(10)
+        may_end.wait(10)
+        return describe(config)
+
+    monkeypatch.setattr(TopicConfig, "describe", stands_still)
+    with Client(running.port) as other:
+        for one in (client, other):
+            one.send(ALL)
+        begun.wait(10)
+        try:
+            assert running.begin(running.server.gateway.lookup(lambda: "found")).result(5)
+        finally:
+            may_end.set()
+        for one in (client, other):
+            assert one.receive(ALL.__api_key__, ALL.__version__).results
 
 
 class TestListConfigResources:

@@ -135,6 +135,19 @@ class TestAFullGateway:
         expected = [str(number).encode() for number in range(5)]
         assert TemporaryLogDir(tmp_path / "log")["t"].values() == expected
 
+    def test_does_not_wait_for_the_end_of_a_waiting_fetch(self, tmp_path: Path) -> None:
+        with (
+            gateway(tmp_path / "log", queued_max_request_bytes=1) as running,
+            Client(running.port) as consumer,
+            Client(running.port) as other,
+        ):
+            [topic] = running.server.gateway.admin.create_topics([NewTopic("t", 1)])
+            consumer.send(fetch_request(NEWEST, topic, Part(), wait_ms=10**9))
+            until(lambda: running.server.gateway.watch.waiting == 1)
+            for _ in range(2):
+                assert other.ask(topics_asked(12, "t")).topics[0].name == "t"
+            assert running.server.gateway.limits.request_bytes == 0
+
     @pytest.mark.parametrize("has_gone", [False, True])
     def test_counts_no_bytes_of_a_lost_connection(self, tmp_path: Path, has_gone: bool) -> None:
         """Goal: a large frame that waits for room is given up with its connection."""

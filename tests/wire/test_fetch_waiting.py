@@ -84,6 +84,20 @@ class TestWaiting:
         [found] = fetched(client, topic, wait_ms=1, min_bytes=10_000)
         assert values(found) == ["a"]
 
+    def test_it_is_answered_when_reading_takes_long(
+        self,
+        client: Client,
+        flights: TemporaryTopic,
+        topic: TopicDescription,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Goal: on an object store a client with many slices to read gets some of them in time."""
+        for partition, value in ((0, "a"), (0, "b"), (1, "c")):
+            flights.produce(Record(value, partition=partition))
+        monkeypatch.setattr("sparklog.wire.handlers.fetch_read.READ_S", 0.0)
+        found = fetched(client, topic, Part(0), Part(1), wait_ms=MANY, min_bytes=MANY)
+        assert [values(one) for one in found] == [["a"], []]
+
     def test_it_is_told_that_its_topic_is_gone(
         self, client: Client, log_dir: TemporaryLogDir, topic: TopicDescription
     ) -> None:

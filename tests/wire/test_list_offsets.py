@@ -10,10 +10,12 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import NewTopic
+from sparklog.errors import StorageError
 from sparklog.metadata.edit import EpochStart, OpenTransaction, PartitionState, TopicEdit
 from sparklog.testing import Record, TemporaryLogDir
+from sparklog.wire.handlers.list_offsets import QUICK, TOGETHER
 from sparklog.wire.versions import APIS, ApiKey
-from tests.wire.gateways import Client, RunningGateway, request
+from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, request
 
 LATEST, EARLIEST, NEWEST_TIME, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 
@@ -134,6 +136,35 @@ class TestListOffsets:
     )
     def test_the_leader_epoch_is_checked(self, client: Client, epoch: int, error: int) -> None:
         assert asked(client, LATEST, epoch=epoch)[0] == error
+
+    def test_many_partitions_do_not_keep_other_clients_waiting(
+        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        many = [("flights", number, LATEST) for number in range(QUICK + 1)]
+        slow = import_module("sparklog.wire.handlers.list_offsets"), "_at"
+        key, asked = ApiKey.LIST_OFFSETS, list_request(10, *many)
+        check_others_are_answered(running, monkeypatch, slow, lambda: client.send(asked))
+        unknown = (ErrorCode.unknown_topic_or_partition, -1, -1)
+        assert answers(client.receive(key, 10)) == [(0, -1, 4), *[unknown] * QUICK]
+
+    def test_times_of_many_partitions_have_their_answers(
+        self, client: Client, tmp_path: Path
+    ) -> None:
+        count = TOGETHER + 2
+        log_dir = TemporaryLogDir(tmp_path / "log")
+        topic = log_dir.topic("many", partitions=count)
+        topic.produce(*[Record("x", partition=one, timestamp=one) for one in range(count)])
+        found = answers(client.ask(list_request(10, *[("many", one, 1) for one in range(count)])))
+        assert found == [(0, -1, -1), *[(0, one, 0) for one in range(1, count)]]
+
+    def test_a_storage_that_fails_is_told(
+        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def fails(*_: object) -> None:
+            raise StorageError("the disk is gone")
+
+        monkeypatch.setattr(running.server.gateway, "newest_image", fails)
+        assert asked(client, LATEST) == (ErrorCode.kafka_storage_error, -1, -1)
 
     def test_damage_is_told(self, client: Client, tmp_path: Path) -> None:
         for path in (tmp_path / "log").rglob("*.log"):

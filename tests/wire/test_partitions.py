@@ -1,6 +1,7 @@
 """DeleteRecords, DescribeTopicPartitions, DescribeLogDirs."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from sparklog.wire.handlers.log_dirs import _space
 from sparklog.wire.topic_ids import uuid_of
 from sparklog.wire.versions import ApiKey
 from tests.edits import append, segment
-from tests.wire.gateways import Client, RunningGateway, gateway
+from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, gateway
 from tests.wire.requests import SOON, body, newest, part, versions
 
 DELETE, PARTITIONS = ApiKey.DELETE_RECORDS, ApiKey.DESCRIBE_TOPIC_PARTITIONS
@@ -214,6 +215,15 @@ class TestDescribeLogDirs:
     def test_tells_what_was_asked_for(self, client: Client) -> None:
         found = log_dir(client, [("a", 0), ("a", 9), ("nowhere", 0)])
         assert sizes(found) == {("a", 0): 200}
+
+    def test_does_not_keep_other_clients_waiting(
+        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        slow = import_module("sparklog.wire.handlers.log_dirs"), "_topic"
+        asked = body(LOG_DIRS, newest(LOG_DIRS), topics=None)
+        check_others_are_answered(running, monkeypatch, slow, lambda: client.send(asked))
+        [found] = client.receive(LOG_DIRS, newest(LOG_DIRS)).results
+        assert found.error_code == ErrorCode.none
 
     def test_an_object_store_has_no_end(self) -> None:
         assert _space(MemoryFiles()) == (-1, -1)

@@ -316,6 +316,14 @@ def test_each_address_is_logged_when_it_accepts_connections(
         ]
 
 
+def test_a_name_is_advertised_as_a_name(tmp_path: Path) -> None:
+    """Goal: a certificate of the name fits the address that clients get."""
+    with gateway(tmp_path / "log", listen=("localhost:0",)) as running:
+        [found] = running.server.listeners
+    assert (found.host, found.advertised_host) == ("127.0.0.1", "localhost")
+    assert found.advertised_port == found.port > 0
+
+
 class Ended:
     """A process that has ended, or ends when it is told to."""
 

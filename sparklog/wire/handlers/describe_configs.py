@@ -34,8 +34,8 @@ async def describe_configs(call: Call) -> Reply:
         results = [_described(call, image, request, one) for one in asked]
         return call.answer({"results": results})
 
-    # A topic takes milliseconds, and MirrorMaker 2 asks for all: other clients must not wait.
-    return await call.gateway.lookup(described)
+    # A topic takes a millisecond, and MirrorMaker 2 asks for all.
+    return await call.gateway.at_length(described)
 
 
 async def list_config_resources(call: Call) -> Reply:

@@ -1,10 +1,10 @@
 """Fetch: record batches as they lie in the segments, at once or when there are enough of them.
 
-A fetch is answered at once if there are fetch.min.bytes, if any partition has an error, or if
-fetch.max.wait.ms is 0. Otherwise it is answered when one of these becomes true, and at the latest
-after fetch.max.wait.ms (Kafka's ReplicaManager.fetchMessages, DelayedFetch). Fetch sessions
-(KIP-227) are declined: every answer has session id 0, and a client then names all its partitions
-each time.
+A fetch is answered at once if there are fetch.min.bytes, if any partition has an error, if
+fetch.max.wait.ms is 0, or if it takes long to read its batches (READ_S). Otherwise it is answered
+when one of these becomes true, and at the latest after fetch.max.wait.ms (Kafka's
+ReplicaManager.fetchMessages, DelayedFetch). Fetch sessions (KIP-227) are declined: every answer has
+session id 0, and a client then names all its partitions each time.
 """
 
 import asyncio
@@ -89,6 +89,7 @@ def _is_due(request: FetchRequest, topics: Topics) -> bool:
     partitions = [one for topic in topics for one in topic.partitions]
     return (
         sum(one.size for one in partitions) >= request.min_bytes
+        or request.is_late
         or not partitions
         or any(one.is_urgent for one in partitions)
     )
@@ -97,7 +98,7 @@ def _is_due(request: FetchRequest, topics: Topics) -> bool:
 async def _read(gateway: Gateway, request: FetchRequest) -> tuple[Image, Topics]:
     """Return an image and its batches; the newest image if it may give another answer."""
     image = await gateway.image()
-    image = await gateway.image(*request.known(image))
+    image = await gateway.opened(image, request.known(image))
     tries = 0
     while True:
         tries += 1
@@ -110,4 +111,4 @@ async def _read(gateway: Gateway, request: FetchRequest) -> tuple[Image, Topics]
             if gateway.catalog.files.is_local or not has_errors or tries >= TRIES:
                 return image, topics
         image = await gateway.newest_image()
-        image = await gateway.newest_image(*request.known(image))
+        image = await gateway.opened(image, request.known(image))

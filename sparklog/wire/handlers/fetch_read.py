@@ -1,6 +1,7 @@
 """Reads the log for a fetch, as of one image: errors, offsets, and the ranges of the batches."""
 
 from collections.abc import Iterator, Sequence
+from time import monotonic
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -25,6 +26,9 @@ from sparklog.wire.topic_ids import with_uuid
 
 FETCH_MAX_BYTES: Final = 55 * 1024 * 1024
 """The broker's fetch.max.bytes."""
+READ_S: Final = 1.0
+"""After so long a fetch takes no further batches. Many partitions with many slices each take
+minutes on an object store, and a client repeats a fetch after 30 seconds (request.timeout.ms)."""
 NO_STORAGE_UNTIL: Final = 5
 """The last version without KAFKA_STORAGE_ERROR."""
 LEADERS_FROM: Final = 16
@@ -44,17 +48,30 @@ class _Limits(NamedTuple):
     left: int
     at_least_one: bool
     at_once: bool
+    until_s: float
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time for reading is over."""
+        return monotonic() >= self.until_s
+
+    def after(self, size: int) -> "_Limits":
+        """Return the limits after so many bytes were found."""
+        left = 0 if self.is_over else self.left - size
+        return self._replace(left=left, at_least_one=False)
 
 
 class FetchRequest:
     """A request, and values derived from it."""
 
-    __slots__ = ("asked", "call", "isolation", "max_bytes", "min_bytes")
+    __slots__ = ("asked", "call", "is_late", "isolation", "max_bytes", "min_bytes")
 
     def __init__(self, call: Call, asked: FetchAsked) -> None:
         self.call = call
         self.asked = asked
         self.isolation = asked.isolation
+        self.is_late = False
+        """Whether the time for reading was over: the answer must not wait for more bytes."""
         self.max_bytes = min(max(asked.max_bytes, 0), FETCH_MAX_BYTES)
         """How many bytes of batches an answer has at most; one batch alone may be larger."""
         self.min_bytes = min(asked.min_bytes, self.max_bytes)
@@ -86,7 +103,7 @@ class FetchRequest:
         MissingFileError; with `is_last` the partition's answer has the error instead.
         """
         answers = []
-        limits = _Limits(self.max_bytes, at_least_one=True, at_once=at_once)
+        limits = _Limits(self.max_bytes, True, at_once, monotonic() + READ_S)
         for topic, parts in self.asked.topics:
             source, found = self._source(image, topic), list[Fetched]()
             for asked in parts:
@@ -99,9 +116,10 @@ class FetchRequest:
                 except SparklogError as error:
                     answer = Fetched(partition=asked.partition, error_code=self._code_of(error))
                 if answer.size:
-                    limits = _Limits(limits.left - answer.size, False, at_once)
+                    limits = limits.after(answer.size)
                 found.append(answer)
             answers.append(TopicFetched(topic, found))
+        self.is_late = limits.is_over
         return answers
 
     def failed(self, error: SparklogError) -> Sequence[TopicFetched]:
@@ -198,6 +216,7 @@ class FetchRequest:
             max_bytes,
             at_least_one=limits.at_least_one,
             at_once=limits.at_once,
+            until_s=limits.until_s,
         )
         answer.size = sum(map(len, answer.batches))
         if taken:  # none in a gap that compaction left

@@ -92,10 +92,11 @@ async def _fetched(call: Call, request: Any, *, is_stable: bool) -> Fields:
 
 async def _current(call: Call, offsets: Offsets) -> Offsets:
     """Return offsets with None in place of those of deleted topics."""
-    younger = younger_topics(await call.gateway.image(), offsets)
+    image = await call.gateway.image()
+    younger = younger_topics(image, offsets)
     if not younger:
         return offsets
-    return without_stale(await call.gateway.image(*younger), younger, offsets)
+    return without_stale(await call.gateway.opened(image, younger), younger, offsets)
 
 
 def _told(place: TopicPartition, offset: CommittedOffset | None, code: int) -> Fields:

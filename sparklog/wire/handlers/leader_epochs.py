@@ -12,7 +12,7 @@ async def offset_for_leader_epoch(call: Call) -> Reply:
     request, gateway = call.request(), call.gateway
     image = await gateway.newest_image()
     known = [image.names[one.topic] for one in request.topics if one.topic in image.names]
-    image = await gateway.newest_image(*known)
+    image = await gateway.opened(image, known)
     topics = [
         {
             "topic": topic.topic,

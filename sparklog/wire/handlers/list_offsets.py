@@ -1,10 +1,16 @@
-"""ListOffsets: the start and the end of a partition, and the first record at or after a time."""
+"""ListOffsets: the start and the end of a partition, and the first record at or after a time.
 
+The metadata has the answers, except those that depend on a time: these are looked up in the files.
+"""
+
+import asyncio
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
 
-from sparklog.errors import ErrorCode, SparklogError
+from sparklog.errors import ErrorCode, SparklogError, StorageError
+from sparklog.log_reader import TopicReader
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.model import (
     EARLIEST,
@@ -27,6 +33,13 @@ FIRST_VERSIONS: Final[Mapping[int, int]] = {
     LATEST_TIERED: 9,
 }
 """The first version that allows each negative timestamp (ReplicaManager.fetchOffset)."""
+QUICK: Final = 100
+"""The most partitions that the event loop itself works on."""
+AT_ONCE: Final = 8
+TOGETHER: Final = 128
+"""How many times are looked up before other clients have their turn, on AT_ONCE threads."""
+
+T = TypeVar("T")
 
 
 class _Answer(NamedTuple):
@@ -35,43 +48,61 @@ class _Answer(NamedTuple):
     epoch: int = NO_EPOCH
 
 
+class _Search(NamedTuple):
+    """A time that must be looked up in the files of a partition."""
+
+    reader: TopicReader
+    log: PartitionLog
+    timestamp: int
+    isolation: str
+
+    def answer(self) -> _Answer:
+        """Return the answer: the record found, or the error."""
+        try:
+            found = self.reader.list_offset(self.log.partition, self.timestamp, self.isolation)
+        except SparklogError as error:
+            return _Answer(error.code)
+        return _Answer(ErrorCode.NONE, found, _epoch_at(self.log, found.offset))
+
+
 async def list_offsets(call: Call) -> Reply:
     """Return the answer, as of the newest version of the log dir: no end offset is out of date."""
     request, gateway = call.request(), call.gateway
-    image = await gateway.newest_image()
-    known = [image.names[one.name] for one in request.topics if one.name in image.names]
-    image = await gateway.newest_image(*known)
-    places = Counter(
-        (topic.name, one.partition_index) for topic in request.topics for one in topic.partitions
-    )
+    count = sum(len(topic.partitions) for topic in request.topics)
+    try:
+        image = await gateway.newest_image()
+        known = [image.names[one.name] for one in request.topics if one.name in image.names]
+        image = await gateway.opened(image, known)
+    except StorageError as error:
+        answers: list[_Answer | _Search] = [_Answer(error.code)] * count
+    else:
+        answers = await _done(call, count, lambda: _from_metadata(call, image, request))
+        await _look_up(call, answers)
+    return await _done(call, count, lambda: [_written(call, request.topics, answers)])
+
+
+async def _done(call: Call, count: int, step: Callable[[], T]) -> T:
+    """Take a step towards the answer for `count` partitions, beside the event loop if it is long.
+
+    A UI asks for thousands of partitions at once.
+    """
+    return await call.gateway.at_length(step) if count > QUICK else step()
+
+
+def _from_metadata(call: Call, image: Image, request: Any) -> list[_Answer | _Search]:
+    """Return the answers that the metadata has, and the searches for the other ones."""
+    places = [(topic.name, one) for topic in request.topics for one in topic.partitions]
+    times = Counter((name, one.partition_index) for name, one in places)
     isolation = isolation_named(getattr(request, "isolation_level", 0))
-    writer = call.writer()
-    if call.version >= 2:
-        writer.int32(0)  # throttle time
-    writer.array(len(request.topics))
-    for topic in request.topics:
-        writer.string(topic.name)
-        writer.array(len(topic.partitions))
-        for one in topic.partitions:
-            is_twice = places[topic.name, one.partition_index] > 1
-            answer = (
-                _Answer(ErrorCode.INVALID_REQUEST)
-                if is_twice
-                else await _answer(call, image, topic.name, one, isolation)
-            )
-            writer.int32(one.partition_index)
-            writer.int16(answer.error_code)
-            writer.int64(answer.found.timestamp)
-            writer.int64(answer.found.offset)
-            if call.version >= 4:
-                writer.int32(answer.epoch)
-            writer.tags()
-        writer.tags()
-    writer.tags()
-    return [bytes(writer.data)]
+    return [
+        _Answer(ErrorCode.INVALID_REQUEST)
+        if times[name, one.partition_index] > 1
+        else _answer(call, image, name, one, isolation)
+        for name, one in places
+    ]
 
 
-async def _answer(call: Call, image: Image, name: str, asked: Any, isolation: str) -> _Answer:
+def _answer(call: Call, image: Image, name: str, asked: Any, isolation: str) -> _Answer | _Search:
     timestamp, partition = asked.timestamp, asked.partition_index
     if timestamp < 0 and call.version < FIRST_VERSIONS.get(timestamp, call.version + 1):
         return _Answer(ErrorCode.UNSUPPORTED_VERSION)
@@ -85,14 +116,45 @@ async def _answer(call: Call, image: Image, name: str, asked: Any, isolation: st
         return _at(log.log_start_offset, _epoch_at(log, log.log_start_offset))
     if timestamp == LATEST_TIERED:
         return _Answer(ErrorCode.NONE)
-    topics = call.gateway.topics
-    try:
-        found = await call.gateway.lookup(
-            lambda: topics.reader(name).list_offset(partition, timestamp, isolation)
-        )
-    except SparklogError as error:
-        return _Answer(error.code)
-    return _Answer(ErrorCode.NONE, found, _epoch_at(log, found.offset))
+    topic = image.topics[image.names[name].topic_id]
+    return _Search(call.gateway.topics.reader_of(topic), log, timestamp, isolation)
+
+
+async def _look_up(call: Call, answers: list[_Answer | _Search]) -> None:
+    """Replace the searches by their answers."""
+
+    def replace(slots: Sequence[tuple[int, _Search]]) -> None:
+        for slot, one in slots:
+            answers[slot] = one.answer()
+
+    searches = [(slot, one) for slot, one in enumerate(answers) if isinstance(one, _Search)]
+    for at in range(0, len(searches), TOGETHER):
+        some = searches[at : at + TOGETHER]
+        shares = [some[first::AT_ONCE] for first in range(min(AT_ONCE, len(some)))]
+        await asyncio.gather(*(call.gateway.lookup(partial(replace, one)) for one in shares))
+
+
+def _written(call: Call, topics: Sequence[Any], answers: Sequence[Any]) -> bytes:
+    """Return the body of an answer: those of the partitions, in the order of the request."""
+    writer, found = call.writer(), iter(answers)
+    if call.version >= 2:
+        writer.int32(0)  # throttle time
+    writer.array(len(topics))
+    for topic in topics:
+        writer.string(topic.name)
+        writer.array(len(topic.partitions))
+        for one in topic.partitions:
+            answer = next(found)
+            writer.int32(one.partition_index)
+            writer.int16(answer.error_code)
+            writer.int64(answer.found.timestamp)
+            writer.int64(answer.found.offset)
+            if call.version >= 4:
+                writer.int32(answer.epoch)
+            writer.tags()
+        writer.tags()
+    writer.tags()
+    return bytes(writer.data)
 
 
 def _at(offset: int, epoch: int) -> _Answer:

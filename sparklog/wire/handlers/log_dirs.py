@@ -27,23 +27,27 @@ async def describe_log_dirs(call: Call) -> Reply:
     gateway, wanted = call.gateway, call.request().topics
     if not call.allows(Scope.READ, resource=Resource.CLUSTER):
         return call.answer({"error_code": DENIED[Resource.CLUSTER], "results": []})
-    names = (await gateway.image()).names
+    image = await gateway.image()
+    names = image.names
     mine = {
         name: numbers
         for name, numbers in _asked(wanted, names).items()
         if name in names and call.sees(name) and _leads(call, names[name])
     }
-    image = await gateway.image(*(names[name] for name in mine))
+    opened = await gateway.opened(image, [names[name] for name in mine])
     files = gateway.catalog.files
-    total_bytes, usable_bytes = await gateway.lookup(lambda: _space(files))
-    told = [_topic(image, names[name], numbers) for name, numbers in mine.items()]
-    found = {
-        "log_dir": files.uri,
-        "topics": told,
-        "total_bytes": total_bytes,
-        "usable_bytes": usable_bytes,
-    }
-    return call.answer({"results": [found]})
+
+    def described() -> Reply:
+        total_bytes, usable_bytes = _space(files)
+        found = {
+            "log_dir": files.uri,
+            "topics": [_topic(opened, names[name], numbers) for name, numbers in mine.items()],
+            "total_bytes": total_bytes,
+            "usable_bytes": usable_bytes,
+        }
+        return call.answer({"results": [found]})
+
+    return await gateway.at_length(described)  # a UI asks for all partitions
 
 
 async def alter_replica_log_dirs(call: Call) -> Reply:

@@ -41,7 +41,7 @@ async def metadata(call: Call) -> Reply:
     # Each topic once, as in Kafka: a short request must not have an answer without bound.
     wanted = request.topics and tuple(dict.fromkeys(request.topics))
     known = [_known(image, one) for one in wanted or ()]
-    image = await call.gateway.image(*(topic for topic in known if topic is not None))
+    image = await call.gateway.opened(image, [topic for topic in known if topic is not None])
     if wanted is None or (call.version == 0 and not wanted):
         topics: list[_Found] = [
             _found(image, one) for one in image.names.values() if call.sees(one.name)

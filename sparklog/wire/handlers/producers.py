@@ -24,7 +24,7 @@ async def describe_producers(call: Call) -> Reply:
     for topic in call.request().topics:  # each partition once: it may have many producers
         asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     image = await gateway.newest_image()
-    image = await gateway.newest_image(*(image.names[one] for one in asked if one in image.names))
+    image = await gateway.opened(image, [image.names[one] for one in asked if one in image.names])
 
     def described() -> Reply:
         topics = [
@@ -33,7 +33,7 @@ async def describe_producers(call: Call) -> Reply:
         ]
         return call.answer({"topics": topics})
 
-    return await gateway.lookup(described)  # other clients do not wait for many producers
+    return await gateway.at_length(described)
 
 
 def _described(call: Call, image: Image, name: str, partition: int) -> dict[str, Any]:

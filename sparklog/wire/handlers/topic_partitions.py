@@ -38,7 +38,8 @@ async def describe_topic_partitions(call: Call) -> Reply:
     limit = min(max(request.response_partition_limit, 1), PARTITIONS_DESCRIBED_MAX)
     page = _Page(limit, start)
     pages = list(page.of(call, image, wanted))
-    image = await call.gateway.image(*(topic for topic, _ in pages if not isinstance(topic, dict)))
+    known = [topic for topic, _ in pages if not isinstance(topic, dict)]
+    image = await call.gateway.opened(image, known)
     topics = [
         topic if isinstance(topic, dict) else _described(call, image, topic, numbers)
         for topic, numbers in pages

@@ -58,8 +58,8 @@ async def create_topics(call: Call) -> Reply:
     entries = [(one.name, one) for one in request.topics]
     found = await outcomes(call, entries, prepare, create, request.timeout)
     topics = found.items()
-    # The configs of many topics take seconds: other clients must not wait.
-    return await call.gateway.lookup(
+    # The configs of many topics take seconds.
+    return await call.gateway.at_length(
         lambda: call.answer({"topics": [_created(name, one) for name, one in topics]})
     )
 

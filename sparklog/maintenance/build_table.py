@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from sparklog.clock import Clock
 from sparklog.config.topic import TopicConfig
-from sparklog.errors import SparklogError
+from sparklog.errors import SparklogError, UsageError
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.table_files import compacting_steps, expiring_steps, plan_row
 from sparklog.metadata.catalog import topic_directory
@@ -58,6 +58,11 @@ def build_table(
             config = TopicConfig.parse(topic.configs)
             if config.table_enable:
                 yield from _steps(context, topic, config, rebuild=options["rebuild"])
+            elif topics and options["rebuild"]:
+                raise UsageError(
+                    f"topic {topic.name!r} keeps no table: set its config "
+                    f"sparklog.table.enable=true, and then rebuild it"
+                )
         except SparklogError as error:
             yield failing_step(topic.name, error)
 

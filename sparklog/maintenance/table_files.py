@@ -4,6 +4,8 @@ small       a file with less than half of FILE_BYTES and without a full row grou
             row group takes longer than opening its file, however few bytes it has
 tier        small files of about the same size; sizes grow eightfold from tier to tier. Eight files
             of a tier become one file of the next tier, so a row is rewritten O(log n) times
+window      the newest records of merged files are of one span of sparklog.table.retention.ms: with
+            newer and newer records a file would never be too old, and none of its rows would go
 merge       rows stay sorted by partition and offset: files are merged partition by partition, with
             one batch of each file in memory
 retention   drops whole files, but only if no rows of lower offsets of their partitions stay; the
@@ -11,7 +13,7 @@ retention   drops whole files, but only if no rows of lower offsets of their par
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -76,21 +78,21 @@ def plan_row(
 def compacting_steps(context: JobContext, topic: TopicDescription) -> Iterator[Step]:
     """Yield the step that merges small files, if there are enough of them."""
     snapshot = delta_log(context.files, topic, context.clock).snapshot()
-    groups = small_groups(snapshot)
+    groups = small_groups(snapshot, _retention_ms(context, topic))
     if groups:
         rows = [plan_row("merge files", size=sum(one.bytes for one in group)) for group in groups]
         yield Step(topic=topic.name, rows=rows, execute=partial(_compact, context, topic, groups))
 
 
-def small_groups(snapshot: Snapshot) -> list[Group]:
+def small_groups(snapshot: Snapshot, retention_ms: int) -> list[Group]:
     """Return the groups of small files to merge, in the order in which they were added."""
-    tiers: dict[int, list[DataFile]] = defaultdict(list)
+    alike: dict[tuple[int, int | None], list[DataFile]] = defaultdict(list)
     for one in snapshot.files.values():
         if _is_small(one):
-            tiers[_tier(one.bytes)].append(one)
+            alike[_tier(one.bytes), _window(one, retention_ms)].append(one)
     return [
         files[first : first + GROUP_FILES_MAX]
-        for _, files in sorted(tiers.items())
+        for files in alike.values()
         if len(files) >= TIER_FILES
         for first in range(0, len(files) - len(files) % TIER_FILES, GROUP_FILES_MAX)
     ]
@@ -105,6 +107,14 @@ def _tier(size: int) -> int:
     while size >= _SMALLEST_TIER_BYTES * TIER_FILES**tier:
         tier += 1
     return tier
+
+
+def _window(file: DataFile, retention_ms: int) -> int | None:
+    """Return which span of the retention has a file's newest record; None if that is not known."""
+    if retention_ms < 1:  # nothing expires, or everything does
+        return 0
+    newest_ms = _newest_ms(file)
+    return None if newest_ms is None else newest_ms // retention_ms
 
 
 def _compact(context: JobContext, topic: TopicDescription, groups: Sequence[Group]) -> Outcome:
@@ -209,23 +219,23 @@ class _Cursor:
 
 def expiring_steps(context: JobContext, topic: TopicDescription) -> Iterator[Step]:
     """Yield the step that drops files older than sparklog.table.retention.ms, if there are any."""
-    config = TopicConfig.parse(context.catalog.topic_image(topic).description.configs)
-    if config.table_retention_ms < 0:
+    retention_ms = _retention_ms(context, topic)
+    if retention_ms < 0:
         return
     snapshot = delta_log(context.files, topic, context.clock).snapshot()
-    before_ms = context.clock.now_ms() - config.table_retention_ms
+    before_ms = context.clock.now_ms() - retention_ms
     expired = [one for one in snapshot.files.values() if _is_before(one, before_ms)]
     if not expired:
         return
-    directory = table_directory(topic)
-    ranges = {
-        path: ranges_of(opened(context.files, f"{directory}/{path}"))
-        for path in (snapshot.files if len(expired) < len(snapshot.files) else ())
-    }
-    chosen = droppable(expired, ranges)
+    ranges = _ranges(context, topic, expired)
+    lasts = _lasts(ranges.values())
+    young = [one for path, one in snapshot.files.items() if path not in ranges]
+    below = [one for one in young if _may_hold_below(one, lasts)]
+    chosen = droppable(expired, {**ranges, **_ranges(context, topic, below)})
     if chosen:
         marks = snapshot.marks(topic.topic_id)
-        starts = _starts(context, topic, chosen, marks)
+        ends = _lasts(ranges[one.path] for one in chosen)
+        starts = {number: last + 1 for number, last in sorted(ends.items())}
         rows = [
             plan_row("drop files", partition=number, span=(marks.partitions[number].start, start))
             for number, start in starts.items()
@@ -234,22 +244,32 @@ def expiring_steps(context: JobContext, topic: TopicDescription) -> Iterator[Ste
         yield Step(topic=topic.name, rows=rows, execute=execute)
 
 
-def _is_before(file: DataFile, before_ms: int) -> bool:
-    """Whether every row is older than a time.
+def _retention_ms(context: JobContext, topic: TopicDescription) -> int:
+    """Return the retention of a topic's table by its present config; -1: for ever."""
+    config = TopicConfig.parse(context.catalog.topic_image(topic).description.configs)
+    return config.table_retention_ms
 
-    If no row has a timestamp (-1), the time of the file counts. If the largest one is not known, as
-    outside the years 1 to 9999, the file stays.
+
+def _is_before(file: DataFile, before_ms: int) -> bool:
+    """Whether every row is older than a time; if the newest one's is not known, the file stays."""
+    newest_ms = _newest_ms(file)
+    return newest_ms is not None and newest_ms < before_ms
+
+
+def _newest_ms(file: DataFile) -> int | None:
+    """Return the time of the newest row.
+
+    If no row has a timestamp (-1), it is the time of the file. It is not known (None) outside the
+    years 1 to 9999, and without statistics.
     """
     newest_ms = None if file.max_timestamp is None else time_ms(file.max_timestamp)
-    if newest_ms == -1:
-        newest_ms = file.action["modificationTime"]
-    return newest_ms is not None and newest_ms < before_ms
+    return file.action["modificationTime"] if newest_ms == -1 else newest_ms
 
 
 def droppable(expired: Sequence[DataFile], ranges: Mapping[str, Ranges]) -> list[DataFile]:
     """Return the expired files that may be dropped: no rows of lower offsets stay in the table.
 
-    `ranges` are the offsets of all files by path; empty if all files have expired.
+    `ranges` are the offsets of these files, and of all others with lower offsets, by path.
     """
     chosen = {one.path: one for one in expired}
     while True:
@@ -261,7 +281,7 @@ def droppable(expired: Sequence[DataFile], ranges: Mapping[str, Ranges]) -> list
         staying = [
             path
             for path in chosen
-            for number, (_, last) in ranges.get(path, {}).items()
+            for number, (_, last) in ranges[path].items()
             if number in least and least[number] < last
         ]
         if not staying:
@@ -270,18 +290,28 @@ def droppable(expired: Sequence[DataFile], ranges: Mapping[str, Ranges]) -> list
             chosen.pop(path, None)
 
 
-def _starts(
-    context: JobContext, topic: TopicDescription, chosen: Sequence[DataFile], marks: Marks
-) -> dict[int, int]:
-    """Return the table start of each partition once the files are dropped."""
+def _ranges(
+    context: JobContext, topic: TopicDescription, some: Iterable[DataFile]
+) -> dict[str, Ranges]:
     directory = table_directory(topic)
-    starts: dict[int, int] = {}
-    for one in chosen:
-        for number, (_, last) in ranges_of(
-            opened(context.files, f"{directory}/{one.path}")
-        ).items():
-            starts[number] = max(last + 1, starts.get(number, marks.partitions[number].start))
-    return dict(sorted(starts.items()))
+    return {one.path: ranges_of(opened(context.files, f"{directory}/{one.path}")) for one in some}
+
+
+def _lasts(ranges: Iterable[Ranges]) -> dict[int, int]:
+    """Return the largest offset of each partition."""
+    lasts: dict[int, int] = {}
+    for spans in ranges:
+        for number, (_, last) in spans.items():
+            lasts[number] = max(last, lasts.get(number, last))
+    return lasts
+
+
+def _may_hold_below(file: DataFile, lasts: Mapping[int, int]) -> bool:
+    """Whether a file may have rows of offsets below these, by its statistics."""
+    if (bounds := file.bounds) is None:
+        return True
+    (low, high), (first, _) = bounds
+    return any(low <= number <= high and first < last for number, last in lasts.items())
 
 
 def _expire(

@@ -12,7 +12,6 @@ A problem names its range.
 """
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -113,15 +112,10 @@ def _ranges(image: TopicImage, number: int, mark: Mark) -> Iterator[tuple[int, i
 
 
 def _may_hold(file: DataFile, partition: int, start: int, end: int) -> bool:
-    told = json.loads(file.action.get("stats") or "{}")
-    least, largest = told.get("minValues"), told.get("maxValues")
-    if not least or not largest:
+    if (bounds := file.bounds) is None:
         return True
-    return bool(
-        least["partition"] <= partition <= largest["partition"]
-        and least["offset"] < end
-        and start <= largest["offset"]
-    )
+    (low, high), (first, last) = bounds
+    return low <= partition <= high and first < end and start <= last
 
 
 def _compare(

@@ -33,11 +33,14 @@ def ends(df: DataFrame) -> dict[str, dict[str, int]]:
 
     It has every partition of the read, also those without new records: a group that begins at the
     latest offset commits where it began. Raises InvalidOptionError for any other DataFrame, also
-    for one derived from it: call `ends` on the DataFrame of `consume` itself.
+    for one derived from it, and for one of history=auto or table, which no group reads.
     """
     found = _ENDS.get(df)
     if found is None:
-        raise InvalidOptionError("ends takes the DataFrame that sparklog.spark.consume returned")
+        raise InvalidOptionError(
+            "ends takes the DataFrame that sparklog.spark.consume returned with history=log, as "
+            "without the option; neither one of history=auto or table, nor one derived from it"
+        )
     return found
 
 

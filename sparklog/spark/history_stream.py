@@ -31,6 +31,8 @@ from sparklog.storage import Files, open_files
 from sparklog.table.of_topic import check_copy, delta_log, table_directory
 
 HANDOVER: Final = "handover"
+_FILE_SINK: Final = "FileSink["
+"""The name of Spark's sink of format parquet, orc, json, csv and text, in a query's progress."""
 Write = Callable[[DataFrame], DataStreamWriter]
 """Returns a stream's writer; the caller sets its checkpoint and starts it."""
 
@@ -53,8 +55,9 @@ class HistoryStream:
         self._log_dir = log_dir
         self._write = write
         self._options = options
-        self._kept = open_files(checkpoint)
-        self._catalog = Catalog(open_files(log_dir, storage_settings(options)))
+        settings = storage_settings(options)
+        self._kept = open_files(checkpoint, settings)
+        self._catalog = Catalog(open_files(log_dir, settings))
         self._topic = self._catalog.topic(topic)
 
     def start(self) -> StreamingQuery:
@@ -71,7 +74,8 @@ class HistoryStream:
             .option("startingOffsets", json.dumps({name: {**begins, OTHERS: EARLIEST}}))
             .load(self._log_dir)
         )
-        return self._write(log).option("checkpointLocation", f"{self._kept.uri}/log").start()
+        location = spark_location(self._kept, "log")
+        return self._write(log).option("checkpointLocation", location).start()
 
     def _hand_over(self) -> Mapping[str, Any]:
         """Run the first query; store and return the offsets at which the second one begins."""
@@ -97,13 +101,27 @@ class HistoryStream:
     def _write_table(self) -> None:
         rows = (
             self._spark.readStream.format("delta")
-            .option("ignoreDeletes", "true")  # retention drops files
+            # Retention drops files, an erasure replaces files whose rows were read before.
+            .option("skipChangeCommits", "true")
             .load(spark_location(self._catalog.files, table_directory(self._topic)))
             .select(*RECORD_COLUMNS)
         )
-        location = f"{self._kept.uri}/table"
+        location = spark_location(self._kept, "table")
         writer = self._write(rows).option("checkpointLocation", location)
-        writer.trigger(availableNow=True).start().awaitTermination()
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        _require_two_queries(query)
+
+
+def _require_two_queries(query: StreamingQuery) -> None:
+    """Raise UsageError if the sink of the first query would take the second one for the same."""
+    progress = query.lastProgress
+    if progress is not None and progress.sink.description.startswith(_FILE_SINK):
+        raise UsageError(
+            f"{progress.sink.description} counts the micro-batches of its directory: it has the "
+            f"table's, and would leave out as many of the log, whose query begins at 0 again; "
+            f"write with format delta, or with foreachBatch"
+        )
 
 
 def _handed_over(kept: Files, topic: TopicDescription) -> Mapping[str, Any] | None:

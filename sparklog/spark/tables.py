@@ -69,8 +69,10 @@ def stream_history(
     Spark know by the same name. If the program is killed at any point and calls again, no row comes
     twice and none is missing. The table has the records that a read_committed reader sees.
 
-    Raises UsageError for a session without delta-spark, and for a topic without a table or with
-    one that is no copy of its log; StreamingQueryException when the first query fails.
+    Raises UsageError for a session without delta-spark, for a topic without a table or with one
+    that is no copy of its log, and after the first query for a sink that would take the second one
+    for the same (format parquet, orc, json, csv or text); StreamingQueryException when the first
+    query fails.
     """
     from sparklog.spark.history_stream import HistoryStream
 

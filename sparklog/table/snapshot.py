@@ -45,6 +45,18 @@ class DataFile:
         """Whether sparklog has sorted the rows by partition and offset."""
         return SORTED in (self.action.get("tags") or {})
 
+    @property
+    def bounds(self) -> tuple[tuple[int, int], tuple[int, int]] | None:
+        """The least and the largest partition, and offset, of the rows; None if not known."""
+        match json.loads(self.action.get("stats") or "{}"):
+            case {
+                "minValues": {"partition": int(low), "offset": int(first)},
+                "maxValues": {"partition": int(high), "offset": int(last)},
+            }:
+                return (low, high), (first, last)
+            case _:
+                return None
+
     @classmethod
     def of_add(cls, add: Action) -> "DataFile":
         """Return the file of Delta's action `add`."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -15,6 +16,7 @@ from sparklog.maintenance.build_table import build_table
 from sparklog.spark import consume, create_table, stream_history
 from sparklog.storage.local import LocalFiles
 from sparklog.table.marks import Mark
+from tests.erasing import erased
 from tests.logs import append, new_topic
 from tests.maintenance import outcome_of
 from tests.restoring import restored_behind_its_table
@@ -309,6 +311,38 @@ class TestStream:
         self.stream(spark, log_dir, tmp_path)
 
         assert self.offsets(spark, tmp_path) == [(p, n) for p in range(3) for n in range(15)]
+
+    def test_refuses_a_sink_that_takes_its_queries_for_one(
+        self, spark: SparkSession, log_dir: str, tmp_path: Path
+    ) -> None:
+        """A file sink passes over the micro-batches whose numbers it has."""
+
+        def write(rows: DataFrame) -> DataStreamWriter:
+            return rows.writeStream.option("path", str(tmp_path / "files"))
+
+        with pytest.raises(UsageError, match=r"FileSink\[.*leave out as many of the log"):
+            stream_history(spark, log_dir, "t", write, str(tmp_path / "checkpoint"))
+        assert not (tmp_path / "checkpoint" / "handover").exists()
+
+    def test_goes_on_behind_an_erasure(
+        self, spark: SparkSession, log_dir: str, tmp_path: Path
+    ) -> None:
+        """The first query has failed; since then a version of the table replaces a file."""
+
+        def refuse(*_: Any) -> None:
+            raise OSError("the sink is down")
+
+        def broken(rows: DataFrame) -> DataStreamWriter:
+            return rows.writeStream.foreachBatch(refuse)
+
+        with pytest.raises(StreamingQueryException, match="the sink is down"):
+            stream_history(spark, log_dir, "t", broken, str(tmp_path / "checkpoint"))
+        erased(log_dir, "key 1")
+        outcome_of(build_table, log_dir, rebuild=False)
+        self.stream(spark, log_dir, tmp_path)
+
+        others = [one for one in self.offsets(spark, tmp_path) if one[0] != 1]
+        assert others == [(p, n) for p in (0, 2) for n in range(10)]
 
     def test_reads_partitions_that_are_added_meanwhile_from_their_start(
         self, spark: SparkSession, log_dir: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

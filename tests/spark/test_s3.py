@@ -1,15 +1,17 @@
 """A log in an object store: produce and consume with settings given as options; its table."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import StorageError, UsageError
 from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
-from sparklog.spark import consume, produce, register
+from sparklog.spark import consume, produce, register, stream_history
 from tests.logs import catalog, rows
 from tests.s3 import S3LogDir, s3_log_dir, s3_server
 from tests.spark.frames import numbers
@@ -94,6 +96,23 @@ class TestHistory:
 
     def test_may_be_read_alone(self, read: Read) -> None:
         assert read(history="table").count() == 10
+
+    @pytest.mark.usefixtures("read")
+    def test_may_begin_a_stream_whose_checkpoint_is_there(
+        self, spark: SparkSession, s3_log_dir: S3LogDir, storage: dict[str, str], tmp_path: Path
+    ) -> None:
+        """Spark spells the checkpoint s3a://, and sparklog puts a file into it."""
+        sink = str(tmp_path / "sink")
+
+        def write(rows: DataFrame) -> DataStreamWriter:
+            writer = rows.writeStream.format("delta").option("path", sink)
+            return writer.trigger(availableNow=True)
+
+        place = s3_log_dir.uri
+        checkpoint = f"{place}-checkpoint".replace("s3://", "s3a://")
+        stream_history(spark, place, "old", write, checkpoint, **storage).awaitTermination()
+
+        assert spark.read.format("delta").load(sink).count() == 15
 
     def test_needs_hadoops_jar(self, read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(

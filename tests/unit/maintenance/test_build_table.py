@@ -299,6 +299,14 @@ class TestForeignChanges:
         assert problems(build(log_dir, rebuild=True)) == []
         assert len(table_of(log_dir)) == 5
 
+    def test_a_rebuild_says_why_a_topic_keeps_no_table(self, log_dir: str) -> None:
+        """Errors of reads and of erase tell to rebuild a table, also if it is no longer built."""
+        alter(log_dir, sparklog_table_enable="false")
+        (step,) = job.build_table(context_of(log_dir), ["t"], {"rebuild": True})
+
+        (line,) = executed(step).problems
+        assert "'t' keeps no table: set its config sparklog.table.enable=true" in line
+
     def test_a_rebuild_shows_its_plan(self, log_dir: str) -> None:
         reports = build(log_dir, rebuild=True, dry_run=True)
 

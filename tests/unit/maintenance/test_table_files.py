@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import pyarrow as pa
 import pytest
@@ -140,7 +140,7 @@ class TestMerging:
             },
         )
 
-        assert [[one.bytes for one in group] for group in small_groups(files)] == [
+        assert [[one.bytes for one in group] for group in small_groups(files, -1)] == [
             [70_000] * TIER_FILES
         ]
 
@@ -149,7 +149,7 @@ class TestMerging:
         one = DataFile("", 1000, rows, None, {"tags": OURS})
         files = Snapshot(version=1, files={str(number): one for number in range(TIER_FILES)})
 
-        assert len(small_groups(files)) == groups
+        assert len(small_groups(files, -1)) == groups
 
 
 def log_topic() -> TopicDescription:
@@ -186,6 +186,20 @@ class TestRetention:
         assert marks_of(log.partition) == {0: Mark(2, 3)}
         assert build(log.context) == []
 
+    def test_opens_no_file_whose_offsets_are_higher(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A table may have many thousand files, and each opening is a request to the store."""
+        log = Compacted(**names({**WITH_TABLE, "sparklog.table.retention.ms": "1000"}))
+        for text in "abcd":
+            log.time = log.now_ms
+            log.put(text)
+            build(log.context)
+            log.wait(400)
+        spied = Mock(side_effect=opened)
+        monkeypatch.setattr("sparklog.maintenance.table_files.opened", spied)
+
+        assert counted(build(log.context), "dropped_files") == [1]
+        assert spied.call_count == 1
+
     def test_drops_all_when_all_is_old(self) -> None:
         log = Compacted(**names({**WITH_TABLE, "sparklog.table.retention.ms": "1"}))
         log.time = log.now_ms
@@ -194,6 +208,20 @@ class TestRetention:
         build(log.context)
 
         assert marks_of(log.partition) == {0: Mark(2, 2)}
+
+    def test_drops_the_records_of_a_topic_that_gets_few(self) -> None:
+        """Each merge would add newer records to the file of the oldest ones."""
+        retention_ms = 10 * DAY_MS
+        log = Compacted(**names({**WITH_TABLE, "sparklog.table.retention.ms": str(retention_ms)}))
+        for day in range(4 * TIER_FILES):
+            log.time = log.now_ms
+            log.put(f"day {day}")
+            build(log.context)
+            (mark,) = marks_of(log.partition).values()
+            assert mark.end - mark.start <= 2 * retention_ms // DAY_MS + 1
+            log.wait(DAY_MS)
+        assert mark.start > 0
+        assert len(snapshot_of(log.partition).files) < mark.end - mark.start
 
     def test_rows_without_a_timestamp_are_as_old_as_their_file(self) -> None:
         log = Compacted(**names({**WITH_TABLE, "sparklog.table.retention.ms": "1000"}))

@@ -49,6 +49,12 @@ class TestVerify:
     def test_finds_no_difference(self, log_dir: str) -> None:
         assert told(log_dir) == ([{"ranges": 2, "records": 8, "different": 0}], [])
 
+    def test_reads_files_whose_statistics_have_other_columns(self, log_dir: str) -> None:
+        delta(log_dir).alter.set_table_properties({"delta.dataSkippingStatsColumns": "timestamp"})
+        delta(log_dir).optimize.compact()
+
+        assert told(log_dir) == ([{"ranges": 2, "records": 8, "different": 0}], [])
+
     def test_compares_in_parts(self, log_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(verify_table, "RANGE_BYTES", 1)
 

@@ -71,8 +71,9 @@ class TestABatch:
     def test_a_stream_begins_there_too(self, log_dir: str) -> None:
         assert plan_start(catalog(log_dir), options()) == {FIRST: 4, SECOND: 10}
 
-    def test_ends_are_those_of_a_consume(self) -> None:
-        with pytest.raises(InvalidOptionError, match=r"sparklog\.spark\.consume"):
+    def test_ends_are_those_of_a_consume_of_the_log(self) -> None:
+        told = r"sparklog\.spark\.consume.*with history=log.*neither one of history=auto or table"
+        with pytest.raises(InvalidOptionError, match=told):
             ends(type("DataFrame", (), {})())
 
     def test_of_what_is_new_commits_where_it_began(self, log_dir: str) -> None:

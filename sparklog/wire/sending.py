@@ -11,9 +11,9 @@ smaller than such a segment, and all before it has arrived, Linux sends the next
 producer.
 
 The sender writes to a duplicate of the transport's descriptor, because uvloop has no sendfile.
-Under TLS it writes to the transport, which encrypts, so it must read the ranges. It does so, too, if
-the process has no descriptor left. A range that the client has not taken yet waits as a range and
-takes no memory.
+Under TLS it writes to the transport, which encrypts, so it must read the ranges. It also does that
+if the process has no descriptor left. A range that the client has not taken yet waits as a range
+and takes no memory.
 """
 
 import asyncio

@@ -52,7 +52,7 @@ LOOKUPS_LOCAL: Final = 2
 LOOKUPS_REMOTE: Final = 16
 """Threads for lookups: those of an object store wait for the network nearly all the time."""
 LONG_AT_ONCE: Final = 2
-"""Threads for long answers, which wait for nothing."""
+"""Threads for long answers, which mostly compute."""
 STEPS_AT_ONCE: Final = 8
 """Threads for steps of transactions; steps that wait at the same time share an entry."""
 HOUSEKEEPER: Final = "sparklog.wire.tidying"

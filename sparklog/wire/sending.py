@@ -11,8 +11,9 @@ smaller than such a segment, and all before it has arrived, Linux sends the next
 producer.
 
 The sender writes to a duplicate of the transport's descriptor, because uvloop has no sendfile.
-Under TLS it writes to the transport, which encrypts, so it must read the ranges. A range that the
-client has not taken yet waits as a range and takes no memory.
+Under TLS it writes to the transport, which encrypts, so it must read the ranges. It also does that
+if the process has no descriptor left. A range that the client has not taken yet waits as a range
+and takes no memory.
 """
 
 import asyncio
@@ -239,8 +240,11 @@ def _behind(piece: Piece, size: int) -> Piece:
 
 
 def _duplicate(transport: Any) -> socket.socket | None:
-    """Return another descriptor of a plain transport's socket; None under TLS."""
+    """Return another descriptor of a plain socket; None under TLS, and if none is left."""
     own = transport.get_extra_info("socket")
     if own is None or transport.get_extra_info("ssl_object") is not None:
         return None
-    return socket.socket(fileno=os.dup(own.fileno()))
+    try:
+        return socket.socket(fileno=os.dup(own.fileno()))
+    except OSError:
+        return None

@@ -13,6 +13,15 @@ _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 
 
+TEXT_MAX: Final = 8_000
+"""The most characters of an error's text: at up to four bytes each, an int16 has their number."""
+
+
+def shortened(text: str) -> str:
+    """Return the text of an error, cut if the older encoding may not hold it."""
+    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]} …"
+
+
 def unsigned_varint(value: int) -> bytes:
     """Return an unsigned varint."""
     if value < 0x80:

@@ -1,6 +1,7 @@
 """Sending: bytes and ranges of files arrive in their order, whole, and only as fast as taken."""
 
 import asyncio
+import errno
 import os
 import socket
 from collections.abc import Awaitable, Callable
@@ -202,6 +203,20 @@ def test_under_tls_it_stops_while_the_transport_is_full() -> None:
         assert (sending.sender.is_paused, sending.transport.written) == (False, answer(b"1"))
 
     run(test, tls=True)
+
+
+def test_without_a_descriptor_of_its_own_it_writes_to_the_transport(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuses(_: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async def test(sending: Sending) -> None:
+        sending.sender.send((b"head", [b"body"]))
+        assert sending.transport.written == answer(b"head", b"body")
+
+    monkeypatch.setattr(os, "dup", refuses)
+    run(test)
 
 
 @pytest.mark.parametrize("size", [10, SENDFILE_BYTES])

@@ -116,6 +116,13 @@ class TestCreateTopics:
         if version >= 7:
             assert found.topic_id == uuid_of(topic.topic_id)
 
+    def test_an_error_fits_into_the_older_encoding(self, client: Client) -> None:
+        """Goal: the text repeats the value, and its size is an int16 there."""
+        wanted = new("flights", configs={"retention.ms": "x" * 32_767}, version=2)
+        [found] = create(client, wanted, version=2)
+        assert found.error_code == ErrorCode.invalid_config
+        assert found.error_message.endswith("xx …")
+
     def test_minus_one_is_the_default_of_the_gateway(self, client: Client) -> None:
         [found] = create(client, new("flights", -1, -1))
         assert (found.error_code, found.num_partitions) == (ErrorCode.none, 1)

@@ -15,6 +15,7 @@ from sparklog.tokens import Resource, Scope
 from sparklog.wire.authorization import DENIED
 from sparklog.wire.config_names import check_no_code
 from sparklog.wire.handlers.call import Call
+from sparklog.wire.writing import shortened
 
 Key = TypeVar("Key", bound=Hashable)
 Wanted = TypeVar("Wanted")
@@ -32,7 +33,7 @@ def refused(code: ErrorCode, message: str) -> UsageError:
 def error_fields(outcome: object) -> Mapping[str, Any]:
     """Return the fields `error_code` and `error_message` of an outcome."""
     if isinstance(outcome, SparklogError):
-        return {"error_code": outcome.code, "error_message": outcome.message}
+        return {"error_code": outcome.code, "error_message": shortened(outcome.message)}
     return {"error_code": ErrorCode.NONE, "error_message": None}
 
 

@@ -13,7 +13,7 @@ from sparklog.errors import ErrorCode, SparklogError
 from sparklog.group_commit.append_slots import Appended
 from sparklog.record import layout
 from sparklog.wire.reading import Reader
-from sparklog.wire.writing import Writer
+from sparklog.wire.writing import Writer, shortened
 
 BY_ID_SINCE: Final = 13
 START_SINCE: Final = 5
@@ -179,4 +179,4 @@ def code_of(outcome: Outcome) -> int:
 
 def message_of(outcome: Outcome) -> str | None:
     """Return why a batch was not appended; None if it was."""
-    return None if isinstance(outcome, Appended) else outcome.message
+    return None if isinstance(outcome, Appended) else shortened(outcome.message)

@@ -1,16 +1,20 @@
 """The table of a topic in Spark's catalog, and as the beginning of a stream."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from os import PathLike, fspath
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from sparklog.errors import UsageError
+from sparklog.spark.connect import planned
 from sparklog.storage import open_files
+
+if TYPE_CHECKING:
+    from sparklog.metadata.catalog import Catalog
 
 _PART: Final = re.compile("`(?:[^`]|``)+`|[^`.]+")
 """A part of a table's name: in backquotes, or without dots and backquotes."""
@@ -21,24 +25,29 @@ def create_table(
 ) -> None:
     """Put the table of a topic into Spark's catalog, as `name`, to be read in SQL.
 
-    Dropping it there leaves its files alone. `options` are storage settings. Raises UsageError for
+    Dropping it there leaves its files alone. `options` are storage settings. For a client of Spark
+    Connect a task looks the table up, because the client may not see it. Raises UsageError for
     a session without delta-spark, for a topic without a table, and for a `name` that is not one of
     a table; UnknownTopicError; and Spark's errors, for example for a name that is taken.
     """
-    from sparklog.metadata.catalog import Catalog
-    from sparklog.spark.location import spark_location
     from sparklog.spark.requirements import require_delta
+
+    require_delta(spark)
+    found = planned(spark, open_files(fspath(log_dir), options), {"topic": topic}, _location)
+    location = found.replace("'", "\\'")
+    spark.sql(f"CREATE TABLE {quoted(name)} USING delta LOCATION '{location}'")
+
+
+def _location(catalog: "Catalog", options: Mapping[str, Any]) -> str:
+    """Return the address of a topic's table for Spark. Raises UsageError for one without it."""
+    from sparklog.spark.location import spark_location
     from sparklog.spark.table_plan import without_table
     from sparklog.table.of_topic import delta_log, table_directory
 
-    require_delta(spark)
-    files = open_files(fspath(log_dir), options)
-    catalog = Catalog(files)
-    found = catalog.topic(topic)
-    if not delta_log(files, found, catalog.clock).snapshot().exists:
-        raise without_table(topic)
-    location = spark_location(files, table_directory(found)).replace("'", "\\'")
-    spark.sql(f"CREATE TABLE {quoted(name)} USING delta LOCATION '{location}'")
+    topic = catalog.topic(options["topic"])
+    if not delta_log(catalog.files, topic, catalog.clock).snapshot().exists:
+        raise without_table(topic.name)
+    return spark_location(catalog.files, table_directory(topic))
 
 
 def quoted(name: str) -> str:
@@ -66,7 +75,8 @@ def stream_history(
     columns of the Kafka source, and `headers`. `write` may set a trigger for the stream of the log;
     the stream of the table ends by itself, and this call waits for it. `options` are those of a
     streaming read of the log, and storage settings. `checkpoint` is a directory that the driver and
-    Spark know by the same name. If the program is killed at any point and calls again, no row comes
+    Spark know by the same name; a client of Spark Connect needs it and the log dir, too. If the
+    program is killed at any point and calls again, no row comes
     twice and none is missing. The table has the records that a read_committed reader sees.
 
     Raises UsageError for a session without delta-spark, for a topic without a table or with one

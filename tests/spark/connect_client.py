@@ -8,11 +8,12 @@ import json
 import sys
 import warnings
 from typing import Any
+from unittest.mock import patch
 
 from pyspark.sql import SparkSession
 
-from sparklog.errors import SparklogError
-from sparklog.spark import consume, produce, register
+from sparklog.errors import SparklogError, UnknownTopicError
+from sparklog.spark import consume, create_table, produce, register
 from tests.spark.conftest import delta_settings
 from tests.spark.frames import numbers
 
@@ -65,6 +66,13 @@ def history(spark: SparkSession, log_dir: str) -> dict[str, Any]:
     }
 
 
+def named(spark: SparkSession, log_dir: str) -> int:
+    """The rows of a table in the catalog, of a client that cannot look into the log dir."""
+    with patch("sparklog.metadata.catalog.Catalog.topic", side_effect=UnknownTopicError("old")):
+        create_table(spark, "old", log_dir, "old")
+    return spark.table("old").count()
+
+
 def main(log_dir: str) -> None:
     """Do what a client may do."""
     builder = SparkSession.builder.remote("local[1]")
@@ -76,6 +84,7 @@ def main(log_dir: str) -> None:
     answers = history(spark, log_dir) | {
         "settled": df.count(),
         "unknown": refusal(consume, spark, log_dir, subscribe="tt"),
+        "by name": named(spark, log_dir),
         "produce": refusal(produce, numbers(spark, 3), log_dir, "t"),
     }
     numbers(spark, 3).write.format("sparklog").option("topic", "t").mode("append").save(log_dir)

@@ -67,6 +67,9 @@ class TestHistory:
         assert (answers["of the table"], answers["by time"]) == (2, 1)
         assert answers["no table"].startswith("UsageError: topic 't' has no table")
 
+    def test_has_the_table_under_a_name(self, answers: dict[str, Any]) -> None:
+        assert answers["by name"] == 2
+
     def test_warns_of_a_table_that_somebody_has_changed(self, answers: dict[str, Any]) -> None:
         assert answers["changed"] == 2
         (told,) = answers["told"]

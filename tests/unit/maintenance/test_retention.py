@@ -15,6 +15,7 @@ from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import CorruptRecordError
 from sparklog.fleet import LocalFleet
+from sparklog.log_reader import TopicReader
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, JobRun, StepReport
@@ -233,10 +234,10 @@ class TestGroups:
     ) -> None:
         broken = partition_of("young", 50)
 
-        def load(*given: Any) -> int:
-            if given[2] == broken:
+        def load(reader: TopicReader, partition: int, *rest: Any) -> int:
+            if partition == broken:
                 raise CorruptRecordError("bad crc")
-            return offsets_topic.load(*given)
+            return offsets_topic.load(reader, partition, *rest)
 
         monkeypatch.setattr("sparklog.coordinator.group_log.load", load)
         code, (report,) = run(log_dir)

@@ -11,11 +11,14 @@ from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import NewTopic
 from sparklog.errors import StorageError
+from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import EpochStart, OpenTransaction, PartitionState, TopicEdit
+from sparklog.metadata.fold import fold
+from sparklog.storage import open_files
 from sparklog.testing import Record, TemporaryLogDir
 from sparklog.wire.handlers.list_offsets import QUICK, TOGETHER
 from sparklog.wire.versions import APIS, ApiKey
-from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, request
+from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, gateway, request
 
 LATEST, EARLIEST, NEWEST_TIME, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 
@@ -71,6 +74,13 @@ def flights(running: RunningGateway, tmp_path: Path) -> None:
         topic.produce(Record("x", timestamp=time))
     edit(running, partitions={0: PartitionState(log_start_offset=1, leader_epoch=3)})
     edit(running, epochs={0: (EpochStart(1, 1), EpochStart(3, 3))})
+
+
+def test_a_topic_whose_rows_are_in_a_fold_is_opened(tmp_path: Path) -> None:
+    TemporaryLogDir(tmp_path / "log").topic("flights").produce("a", "b")
+    fold(Catalog(open_files(str(tmp_path / "log"))).log)
+    with gateway(tmp_path / "log") as running, Client(running.port) as client:
+        assert asked(client, LATEST) == (0, -1, 2)
 
 
 def edit(running: RunningGateway, **fields: Any) -> None:

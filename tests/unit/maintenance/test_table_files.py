@@ -186,8 +186,13 @@ class TestRetention:
         assert marks_of(log.partition) == {0: Mark(2, 3)}
         assert build(log.context) == []
 
-    def test_opens_no_file_whose_offsets_are_higher(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize(("are_known", "files"), [(True, 1), (False, 3)])
+    def test_opens_no_file_whose_offsets_are_higher(
+        self, are_known: bool, files: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A table may have many thousand files, and each opening is a request to the store."""
+        if not are_known:
+            monkeypatch.setattr(DataFile, "bounds", None)
         log = Compacted(**names({**WITH_TABLE, "sparklog.table.retention.ms": "1000"}))
         for text in "abcd":
             log.time = log.now_ms
@@ -198,7 +203,7 @@ class TestRetention:
         monkeypatch.setattr("sparklog.maintenance.table_files.opened", spied)
 
         assert counted(build(log.context), "dropped_files") == [1]
-        assert spied.call_count == 1
+        assert spied.call_count == files
 
     def test_drops_all_when_all_is_old(self) -> None:
         log = Compacted(**names({**WITH_TABLE, "sparklog.table.retention.ms": "1"}))

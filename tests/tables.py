@@ -127,3 +127,8 @@ def stitched(
     for low, high in parts.log:
         found += partition.read(low, high, isolation=isolation)
     return sorted(found, key=lambda one: one.offset)
+
+
+def names(config: dict[str, str]) -> dict[str, str]:
+    """Topic configs as the names of parameters."""
+    return {name.replace(".", "_"): value for name, value in config.items()}

@@ -9,12 +9,10 @@ verified: the client that decodes the records does that. If a segment is not sea
 copied and get the log's base offsets.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from math import inf
 from struct import Struct
-from time import monotonic
 from typing import Final, NamedTuple
 
 from sparklog.errors import CorruptIndexError, CorruptRecordError
@@ -102,17 +100,16 @@ class BatchRanges:
         *,
         at_least_one: bool = False,
         at_once: bool = False,
-        until_s: float = inf,
+        is_late: Callable[[], bool] = lambda: False,
     ) -> Sequence[Batches]:
         """Return the batches that hold the offsets of slices, at most `max_bytes` of them.
 
         The first batch may begin before the first offset, the last one may end after the last
         offset. With `at_least_one` the first batch is returned even if it is larger than
-        `max_bytes`. After the time `until_s` (`time.monotonic`) it goes to no further slice if it
-        has found batches. `directory` is the topic's. The batches before damage are returned;
-        damage in the first batch raises CorruptRecordError, which names file, position and offset.
-        Raises MissingFileError, and with `at_once` BlockingIOError if the call would wait for a
-        disk.
+        `max_bytes`. When batches are found and `is_late` returns True, no further slice is read.
+        `directory` is the topic's. The batches before damage are returned; damage in the first
+        batch raises CorruptRecordError, which names file, position and offset. Raises
+        MissingFileError, and with `at_once` BlockingIOError if the call would wait for a disk.
         """
         found: list[Batches] = []
         left = max_bytes
@@ -123,7 +120,7 @@ class BatchRanges:
                     found.append(batches)
                     left -= len(batches)
                     at_least_one = False
-                if not is_whole or left <= 0 or (found and monotonic() >= until_s):
+                if not is_whole or left <= 0 or (found and is_late()):
                     break
         except CorruptRecordError:
             if not found:

@@ -76,8 +76,8 @@ def stream_history(
     the stream of the table ends by itself, and this call waits for it. `options` are those of a
     streaming read of the log, and storage settings. `checkpoint` is a directory that the driver and
     Spark know by the same name; a client of Spark Connect needs it and the log dir, too. If the
-    program is killed at any point and calls again, no row comes
-    twice and none is missing. The table has the records that a read_committed reader sees.
+    program is killed at any point and calls again, no row comes twice and none is missing. The
+    table has the records that a read_committed reader sees.
 
     Raises UsageError for a session without delta-spark, for a topic without a table or with one
     that is no copy of its log, and after the first query for a sink that would take the second one

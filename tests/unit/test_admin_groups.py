@@ -23,8 +23,6 @@ from sparklog.errors import (
 )
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import Broker, Endpoint
-from sparklog.metadata.image import Image
-from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.plans.cluster import with_broker
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
@@ -187,26 +185,6 @@ class TestReading:
         append_records(catalog, groups.log)
         [found] = admin.describe_consumer_groups([GROUP])
         assert [one.partitions for one in found.members] == [()]
-
-    @pytest.mark.parametrize("names", [["g0"], [f"g{number}" for number in range(9)]])
-    def test_any_number_of_groups_is_read_from_a_few_looks_at_the_log(
-        self, admin: AdminClient, monkeypatch: pytest.MonkeyPatch, names: list[str]
-    ) -> None:
-        """Over an object store each look for a newer version is a request."""
-        for name in names:
-            admin.alter_consumer_group_offsets(name, {FLIGHTS: 0})
-        looks: list[object] = []
-        look = MetadataLog.image
-
-        def counted(log: MetadataLog, *topics: Any) -> Image:
-            looks.append(topics)
-            return look(log, *topics)
-
-        monkeypatch.setattr(MetadataLog, "image", counted)
-
-        assert [one.group_id for one in admin.describe_consumer_groups(names)] == names
-        assert list(admin.consumer_group_lags(in_time=False)) == names
-        assert len(looks) <= 12
 
     def test_a_group_that_is_not_there_is_told(self, admin: AdminClient) -> None:
         with pytest.raises(GroupIdNotFoundError, match="there is no group 'nobody'"):

@@ -94,7 +94,7 @@ class TestWaiting:
         """Goal: on an object store a client with many slices to read gets some of them in time."""
         for partition, value in ((0, "a"), (0, "b"), (1, "c")):
             flights.produce(Record(value, partition=partition))
-        monkeypatch.setattr("sparklog.wire.handlers.fetch_read.READ_S", 0.0)
+        monkeypatch.setattr("sparklog.wire.handlers.fetch_read.READ_MS", 0)
         found = fetched(client, topic, Part(0), Part(1), wait_ms=MANY, min_bytes=MANY)
         assert [values(one) for one in found] == [["a"], []]
 

@@ -1,7 +1,7 @@
 """Fetch: record batches as they lie in the segments, at once or when there are enough of them.
 
 A fetch is answered at once if there are fetch.min.bytes, if any partition has an error, if
-fetch.max.wait.ms is 0, or if it takes long to read its batches (READ_S). Otherwise it is answered
+fetch.max.wait.ms is 0, or if it takes long to read its batches (READ_MS). Otherwise it is answered
 when one of these becomes true, and at the latest after fetch.max.wait.ms (Kafka's
 ReplicaManager.fetchMessages, DelayedFetch). Fetch sessions (KIP-227) are declined: every answer has
 session id 0, and a client then names all its partitions each time.

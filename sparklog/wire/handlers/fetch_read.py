@@ -1,7 +1,6 @@
 """Reads the log for a fetch, as of one image: errors, offsets, and the ranges of the batches."""
 
-from collections.abc import Iterator, Sequence
-from time import monotonic
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -26,8 +25,8 @@ from sparklog.wire.topic_ids import with_uuid
 
 FETCH_MAX_BYTES: Final = 55 * 1024 * 1024
 """The broker's fetch.max.bytes."""
-READ_S: Final = 1.0
-"""After so long a fetch takes no further batches. Many partitions with many slices each take
+READ_MS: Final = 1_000
+"""After so many ms a fetch takes no further batches. Many partitions with many slices each take
 minutes on an object store, and a client repeats a fetch after 30 seconds (request.timeout.ms)."""
 NO_STORAGE_UNTIL: Final = 5
 """The last version without KAFKA_STORAGE_ERROR."""
@@ -48,16 +47,12 @@ class _Limits(NamedTuple):
     left: int
     at_least_one: bool
     at_once: bool
-    until_s: float
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the time for reading is over."""
-        return monotonic() >= self.until_s
+    is_late: Callable[[], bool]
+    """Tells whether the fetch has read for READ_MS."""
 
     def after(self, size: int) -> "_Limits":
         """Return the limits after so many bytes were found."""
-        left = 0 if self.is_over else self.left - size
+        left = 0 if self.is_late() else self.left - size
         return self._replace(left=left, at_least_one=False)
 
 
@@ -71,7 +66,7 @@ class FetchRequest:
         self.asked = asked
         self.isolation = asked.isolation
         self.is_late = False
-        """Whether the time for reading was over: the answer must not wait for more bytes."""
+        """Whether the last `read` took READ_MS: then the answer waits for no more bytes."""
         self.max_bytes = min(max(asked.max_bytes, 0), FETCH_MAX_BYTES)
         """How many bytes of batches an answer has at most; one batch alone may be larger."""
         self.min_bytes = min(asked.min_bytes, self.max_bytes)
@@ -102,8 +97,9 @@ class FetchRequest:
         With `at_once` it raises BlockingIOError if a read would have to wait. It raises
         MissingFileError; with `is_last` the partition's answer has the error instead.
         """
-        answers = []
-        limits = _Limits(self.max_bytes, True, at_once, monotonic() + READ_S)
+        answers, clock = [], self.call.gateway.clock
+        end_ms = clock.boot_ms() + READ_MS
+        limits = _Limits(self.max_bytes, True, at_once, lambda: clock.boot_ms() >= end_ms)
         for topic, parts in self.asked.topics:
             source, found = self._source(image, topic), list[Fetched]()
             for asked in parts:
@@ -119,7 +115,7 @@ class FetchRequest:
                     limits = limits.after(answer.size)
                 found.append(answer)
             answers.append(TopicFetched(topic, found))
-        self.is_late = limits.is_over
+        self.is_late = limits.is_late()
         return answers
 
     def failed(self, error: SparklogError) -> Sequence[TopicFetched]:
@@ -216,7 +212,7 @@ class FetchRequest:
             max_bytes,
             at_least_one=limits.at_least_one,
             at_once=limits.at_once,
-            until_s=limits.until_s,
+            is_late=limits.is_late,
         )
         answer.size = sum(map(len, answer.batches))
         if taken:  # none in a gap that compaction left

@@ -7,6 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, Final, NamedTuple, TypeVar
 
 from sparklog.errors import ErrorCode, SparklogError, StorageError
@@ -36,8 +37,9 @@ FIRST_VERSIONS: Final[Mapping[int, int]] = {
 QUICK: Final = 100
 """The most partitions that the event loop itself works on."""
 AT_ONCE: Final = 8
+"""How many threads look times up for one request."""
 TOGETHER: Final = 128
-"""How many times are looked up before other clients have their turn, on AT_ONCE threads."""
+"""How many times are looked up before other clients have their turn."""
 
 T = TypeVar("T")
 
@@ -74,14 +76,14 @@ async def list_offsets(call: Call) -> Reply:
         known = [image.names[one.name] for one in request.topics if one.name in image.names]
         image = await gateway.opened(image, known)
     except StorageError as error:
-        answers: list[_Answer | _Search] = [_Answer(error.code)] * count
+        answers = [_Answer(error.code)] * count
     else:
-        answers = await _done(call, count, lambda: _from_metadata(call, image, request))
-        await _look_up(call, answers)
-    return await _done(call, count, lambda: [_written(call, request.topics, answers)])
+        found = await _taken(call, count, lambda: _from_metadata(call, image, request))
+        answers = await _looked_up(call, found)
+    return await _taken(call, count, lambda: [_written(call, request.topics, answers)])
 
 
-async def _done(call: Call, count: int, step: Callable[[], T]) -> T:
+async def _taken(call: Call, count: int, step: Callable[[], T]) -> T:
     """Take a step towards the answer for `count` partitions, beside the event loop if it is long.
 
     A UI asks for thousands of partitions at once.
@@ -120,21 +122,25 @@ def _answer(call: Call, image: Image, name: str, asked: Any, isolation: str) -> 
     return _Search(call.gateway.topics.reader_of(topic), log, timestamp, isolation)
 
 
-async def _look_up(call: Call, answers: list[_Answer | _Search]) -> None:
-    """Replace the searches by their answers."""
-
-    def replace(slots: Sequence[tuple[int, _Search]]) -> None:
-        for slot, one in slots:
-            answers[slot] = one.answer()
-
-    searches = [(slot, one) for slot, one in enumerate(answers) if isinstance(one, _Search)]
+async def _looked_up(call: Call, found: Sequence[_Answer | _Search]) -> list[_Answer]:
+    """Return the answers, with those of the searches in their places."""
+    searches = [one for one in found if isinstance(one, _Search)]
+    answers: list[_Answer] = []
     for at in range(0, len(searches), TOGETHER):
         some = searches[at : at + TOGETHER]
-        shares = [some[first::AT_ONCE] for first in range(min(AT_ONCE, len(some)))]
-        await asyncio.gather(*(call.gateway.lookup(partial(replace, one)) for one in shares))
+        size = -(-len(some) // AT_ONCE)
+        shares = [some[first : first + size] for first in range(0, len(some), size)]
+        looks = [call.gateway.lookup(partial(_answered, share)) for share in shares]
+        answers += chain(*await asyncio.gather(*looks))
+    in_order = iter(answers)
+    return [next(in_order) if isinstance(one, _Search) else one for one in found]
 
 
-def _written(call: Call, topics: Sequence[Any], answers: Sequence[Any]) -> bytes:
+def _answered(searches: Sequence[_Search]) -> list[_Answer]:
+    return [one.answer() for one in searches]
+
+
+def _written(call: Call, topics: Sequence[Any], answers: Sequence[_Answer]) -> bytes:
     """Return the body of an answer: those of the partitions, in the order of the request."""
     writer, found = call.writer(), iter(answers)
     if call.version >= 2:

@@ -1,7 +1,6 @@
-"""Small files of a table merged, old ones dropped; what vacuum does with those that are left."""
+"""Small files of a table merged, old ones dropped."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,7 @@ from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock
-from sparklog.errors import LateWriterError
-from sparklog.log.names import uuid7
-from sparklog.maintenance.build_table import build_table
-from sparklog.maintenance.job import JobContext
-from sparklog.maintenance.runner import executed
 from sparklog.maintenance.table_files import (
     TIER_FILES,
     CompactWork,
@@ -27,7 +20,6 @@ from sparklog.maintenance.table_files import (
     droppable,
     small_groups,
 )
-from sparklog.maintenance.vacuum import vacuum
 from sparklog.model import TopicDescription
 from sparklog.storage.memory import MemoryFiles
 from sparklog.table.footer import opened
@@ -38,13 +30,12 @@ from sparklog.table.schema import ARROW_SCHEMA
 from sparklog.table.snapshot import DataFile, Snapshot
 from tests.compaction import Compacted
 from tests.logs import append
-from tests.maintenance import run
-from tests.partitions import DIRECTORY
 from tests.tables import (
     WITH_TABLE,
     build,
     counted,
     marks_of,
+    names,
     problems,
     snapshot_of,
     table_of,
@@ -265,162 +256,3 @@ class TestRetention:
         build(log.context)
 
         assert marks_of(log.partition) == {0: Mark(0, 2)}
-
-
-def names(config: dict[str, str]) -> dict[str, str]:
-    return {name.replace(".", "_"): value for name, value in config.items()}
-
-
-class TestVacuum:
-    @pytest.fixture
-    def log(self) -> Compacted:
-        """A table of one merged file, with the small ones beside it."""
-        log = Compacted(**names(WITH_TABLE))
-        log.wait(10 * DAY_MS)
-        for number in range(TIER_FILES):
-            log.put(f"{number}")
-            build(log.context)
-        return log
-
-    def paths(self, log: Compacted) -> list[str]:
-        listed = log.partition.files.list(f"{DIRECTORY}/table")
-        return [one.path for one in listed if one.path.endswith(".parquet")]
-
-    def vacuumed(self, log: Compacted, wait_ms: int) -> list[str]:
-        log.wait(wait_ms)
-        for step in vacuum(log.context, ["t"], {}):
-            step.execute()
-        return self.paths(log)
-
-    def test_unlinks_what_was_removed_when_readers_are_done(self, log: Compacted) -> None:
-        assert len(self.vacuumed(log, DAY_MS - 1)) == TIER_FILES + 1
-        assert len(self.vacuumed(log, 1)) == 1
-
-    def test_a_checkpoint_lists_what_was_removed_until_readers_are_done(
-        self, log: Compacted
-    ) -> None:
-        topic = log.partition.image.description
-        configs = {**topic.configs, "sparklog.reader.grace.ms": str(30 * DAY_MS)}
-        log.partition.commit(description=replace(topic, configs=configs))
-        removed = set(snapshot_of(log.partition).removed)
-        for number in range(12):
-            log.put(f"more {number}")
-            build(log.context)
-            assert removed <= set(self.vacuumed_names(log, DAY_MS))
-        assert len(removed) == TIER_FILES
-
-    def vacuumed_names(self, log: Compacted, wait_ms: int) -> list[str]:
-        return [path.rpartition("/")[2] for path in self.vacuumed(log, wait_ms)]
-
-    def test_a_damaged_table_does_not_keep_the_garbage_of_the_log(self, log: Compacted) -> None:
-        stray = f"{DIRECTORY}/t-0/{'0' * 20}.{'0' * 8}-0000-7000-8000-{'0' * 12}.log"
-        log.partition.files.write_new(stray, b"")
-        log.partition.files.write_new(f"{DIRECTORY}/table/_delta_log/{9:020d}.json", b"{")
-        log.wait(DAY_MS)
-        outcomes = [executed(step) for step in vacuum(log.context, ["t"], {})]
-
-        assert ["cannot be understood" in str(one.problems) for one in outcomes] == [True, False]
-        assert stray not in [one.path for one in log.partition.files.list(recursive=True)]
-
-    def test_unlinks_what_no_commit_named(self, log: Compacted) -> None:
-        stray = f"{DIRECTORY}/table/part-{'0' * 8}-0000-7000-8000-{'0' * 12}.parquet"
-        log.partition.files.write_new(stray, b"")
-
-        assert stray not in self.vacuumed(log, 0)
-
-    def test_obeys_a_delay_that_changed_since_it_began(self, log: Compacted) -> None:
-        log.wait(DAY_MS)
-        (step,) = vacuum(log.context, ["t"], {})
-        topic = log.partition.image.description
-        configs = {**topic.configs, "sparklog.reader.grace.ms": str(10 * DAY_MS)}
-        log.partition.commit(description=replace(topic, configs=configs))
-        step.execute()
-
-        assert len(self.paths(log)) == TIER_FILES + 1
-
-    def test_leaves_orphans_where_it_may_not_commit(self, log: Compacted) -> None:
-        """Another engine has raised the table's protocol."""
-        orphan = f"{DIRECTORY}/table/part-{uuid7(log.now_ms, bytes(10))}.parquet"
-        log.partition.files.write_new(orphan, b"")
-        names = [one.path for one in log.partition.files.list(f"{DIRECTORY}/table/_delta_log")]
-        version = max(int(name[-25:-5]) for name in names if name.endswith(".json")) + 1
-        raised = b'{"protocol":{"minReaderVersion":3,"minWriterVersion":7}}'
-        entry = f"{DIRECTORY}/table/_delta_log/{version:020d}.json"
-        log.partition.files.put_new(entry, raised)
-
-        assert orphan in self.vacuumed(log, 100 * DAY_MS)
-
-    def test_leaves_the_files_of_others_alone(self, log: Compacted) -> None:
-        other = f"{DIRECTORY}/table/part-00000-1.snappy.parquet"
-        log.partition.files.write_new(other, b"")
-
-        assert other in self.vacuumed(log, 100 * DAY_MS)
-
-    def test_finds_nothing_to_do_in_a_table(self, log: Compacted) -> None:
-        self.vacuumed(log, DAY_MS)
-
-        assert [*vacuum(log.context, ["t"], {})] == []
-
-    def built_meanwhile(self, log: Compacted, happens: Callable[[], object]) -> None:
-        """Build, while something happens after the files were written and before the commit."""
-
-        class Slow:
-            def map(self, task: Any, works: Any, what: str) -> Any:
-                done = [task(work) for work in works]
-                happens()
-                return done
-
-        context = JobContext(log.catalog, Slow())  # type: ignore[arg-type] # no shuffle in it
-        (step,) = build_table(context, [], {"rebuild": False})
-        step.execute()
-
-    def test_a_build_whose_files_it_has_unlinked_is_refused(self, log: Compacted) -> None:
-        log.put("late")
-        before = table_of(log.partition)
-
-        with pytest.raises(LateWriterError, match="took longer to write"):
-            self.built_meanwhile(log, lambda: self.vacuumed(log, DAY_MS + 1))
-        assert table_of(log.partition).equals(before)
-
-    def test_its_horizon_holds_if_the_config_is_changed_meanwhile(self, log: Compacted) -> None:
-        log.put("late")
-        configs = {
-            **log.partition.image.description.configs,
-            "sparklog.orphan.retention.ms": "3600000",
-        }
-        hasty = replace(log.partition.image.description, configs=configs)
-
-        def happens() -> None:
-            log.partition.commit(description=hasty)
-            self.vacuumed(log, 3_600_001)
-
-        with pytest.raises(LateWriterError, match="took longer to write"):
-            self.built_meanwhile(log, happens)
-
-    def test_a_slow_build_lands_if_no_vacuum_ran(self, log: Compacted) -> None:
-        log.put("late")
-        self.built_meanwhile(log, lambda: log.wait(2 * DAY_MS))
-        assert table_of(log.partition).num_rows == TIER_FILES + 1
-
-    def test_the_first_build_is_refused_if_it_took_too_long(self) -> None:
-        """There is no table yet in which vacuum could commit its horizon."""
-        log = Compacted(**names(WITH_TABLE)).put("late")
-
-        with pytest.raises(LateWriterError, match="took longer to write"):
-            self.built_meanwhile(log, lambda: log.wait(DAY_MS + 1))
-
-
-class TestDeletedTopic:
-    @pytest.mark.parametrize(("config", "left"), [("true", 0), ("false", 2)])
-    def test_takes_its_table_along_unless_told_not_to(
-        self, tmp_path: Path, config: str, left: int
-    ) -> None:
-        own = {"sparklog_table_delete": config, "sparklog_reader_grace_ms": 0}
-        log_dir = topic_with_table(tmp_path / "log", 1, file_delete_delay_ms=0, **own)
-        append(log_dir, 0, ["a"])
-        build(log_dir)
-        AdminClient(log_dir).delete_topics(["t"])
-        run(vacuum, log_dir)
-        run(vacuum, log_dir)
-
-        assert len([one for one in Path(log_dir).glob("t-*/table/**/*") if one.is_file()]) == left

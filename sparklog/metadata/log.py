@@ -281,8 +281,9 @@ class MetadataLog(FollowedLog):
         stamp = Stamp(before.version + 1, os.urandom(12).hex(), now_ms)
         planned = batch.plan(before, stamp)
         if planned.edits:
+            data = self._encoded(stamp, before, planned)  # a large edit is written and synced here
             with turn as may_put:
-                if not may_put or not self._puts(batch, before, stamp, planned, looked_ms):
+                if not may_put or not self._puts(batch, stamp, planned, data, looked_ms):
                     return False
         with self._reading:
             # Another thread may have read the entry, and opened topics, meanwhile: keep its image.
@@ -292,10 +293,9 @@ class MetadataLog(FollowedLog):
         return True
 
     def _puts(
-        self, batch: Batch, before: Image, stamp: Stamp, planned: Planned, looked_ms: int
+        self, batch: Batch, stamp: Stamp, planned: Planned, data: bytes, looked_ms: int
     ) -> bool:
         """Put the entry of a batch; return whether it has landed."""
-        data = self._encoded(stamp, before, planned)
         batch.is_in_flight = True
         try:
             has_landed = self._has_landed(stamp, data, looked_ms, batch.await_files)
@@ -328,6 +328,7 @@ class MetadataLog(FollowedLog):
             ) from error
 
     def _encoded(self, stamp: Stamp, before: Image, planned: Planned) -> bytes:
+        """Return the bytes of an entry; edits above EDITS_BYTES_MAX are in a file then, durably."""
         parameters: dict[str, str] = {}
         for edit in planned.edits:
             parameters.update(edit.parameters)

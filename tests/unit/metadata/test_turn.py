@@ -212,7 +212,10 @@ class TestPatience:
         assert clock.boot_ms() >= PATIENCE_MS
         assert other.image().version == 2
 
-    def test_a_job_has_the_turn_while_it_puts(self, tmp_path: Path) -> None:
+    def test_a_job_has_the_turn_only_while_it_puts_its_entry(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.metadata.log.EDITS_BYTES_MAX", 10)
         clock, turns = ManualClock(), list[bool]()
 
         class Spied(LocalFiles):
@@ -225,7 +228,7 @@ class TestPatience:
         log = MetadataLog(Spied(str(tmp_path)), clock)
         log.commit(producing(segment()), [topic_id(0)], patient=True)
 
-        assert turns == [False]
+        assert turns == [True, False]  # the file of its edits, then its entry
 
     def test_a_job_that_lost_often_takes_its_turn(self, tmp_path: Path) -> None:
         turns, version = turns_of_a_loser(tmp_path, plan_ms=QUICK_MS + 1)

@@ -45,7 +45,12 @@ async def _coordinator(call: Call, key: str, key_type: int) -> Fields:
         owner = await call.gateway.coordinators.coordinator_of(key)
     except SparklogError as error:
         return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
-    return _told(call, key, owner)
+    listener = call.session.listener.name
+    found = owner.at(listener)
+    if found is None:
+        message = f"the coordinator, instance {owner.node_id}, has no listener {listener}"
+        return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
+    return _told(key, found)
 
 
 def _any_instance(call: Call, key: str) -> Fields:
@@ -55,11 +60,10 @@ def _any_instance(call: Call, key: str) -> Fields:
     """
     if not call.sees(key, Resource.TRANSACTIONAL_ID):
         return _no_coordinator(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
-    return _told(call, key, leader_of(f"transaction {key}", call.gateway.instances.alive))
+    return _told(key, leader_of(f"transaction {key}", call.instances))
 
 
-def _told(call: Call, key: str, instance: Instance) -> Fields:
-    found = instance.at(call.session.listener.name)
+def _told(key: str, found: Instance) -> Fields:
     return {
         "key": key,
         "error_code": ErrorCode.NONE,

@@ -93,16 +93,14 @@ def _found(image: Image, topic: TopicDescription) -> TopicImage:
 
 
 def _written(call: Call, request: object, topics: Sequence[_Found]) -> bytes:
-    version, writer = call.version, call.writer()
-    listener = call.session.listener.name
-    instances = [one.at(listener) for one in call.gateway.instances.alive]
+    version, writer, instances = call.version, call.writer(), call.instances
     if version >= 3:
         writer.int32(0)  # throttle time
     _write_instances(writer, instances, version)
     if version >= 2:
         writer.string(call.gateway.cluster_id)
     if version >= 1:
-        writer.int32(call.gateway.instances.controller.node_id)
+        writer.int32(instances[0].node_id)
     writer.array(len(topics))
     are_asked = getattr(request, "include_topic_authorized_operations", False)
     for topic in topics:

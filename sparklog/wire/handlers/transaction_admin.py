@@ -69,7 +69,7 @@ async def list_transactions(call: Call) -> Reply:
     except ValueError:
         return call.answer({"error_code": ErrorCode.INVALID_REGULAR_EXPRESSION})
     known = {str(one) for one in TransactionStatus}
-    alive, own = gateway.instances.alive, gateway.instances.own.node_id
+    instances, own = call.instances, gateway.instances.own.node_id
     found = [
         {
             "transactional_id": name,
@@ -79,7 +79,7 @@ async def list_transactions(call: Call) -> Reply:
         for name, one in sorted(image.transactional_ids.by_id.items())
         if is_wanted(one)
         and call.sees(name, Resource.TRANSACTIONAL_ID)
-        and leader_of(f"transaction {name}", alive).node_id == own
+        and leader_of(f"transaction {name}", instances).node_id == own
     ]
     unknown = [one for one in request.state_filters if one not in known]
     return call.answer(

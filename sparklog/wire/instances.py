@@ -50,7 +50,7 @@ class Instances:
         other instances (KRaftMetadataCache.getAliveBrokerNodes). To them the first instance is the
         controller; nothing depends on it. Never empty for a listener of this instance.
         """
-        found = (one.at(listener) for one in self._alive)
+        found = (one.at(listener) for one in self.alive)
         return [one for one in found if one is not None]
 
     def saw(self, brokers: Mapping[int, Broker]) -> None:

@@ -80,7 +80,8 @@ def restore(group: Group, value: dict[str, Any]) -> None:
 def described(group: Group) -> DescribedGroup:
     """Return a group for DescribeGroups.
 
-    Only a Stable group has a protocol, metadata and assignments.
+    Only a Stable group has a protocol and metadata. Assignments stay until the next ones: during a
+    rebalance they tell who reads which partitions.
     """
     is_stable = group.state is State.STABLE
     protocol = (group.protocol or "") if is_stable else ""
@@ -91,7 +92,7 @@ def described(group: Group) -> DescribedGroup:
             one.client_id,
             one.client_host,
             one.metadata(protocol) if is_stable else b"",
-            one.assignment if is_stable else b"",
+            one.assignment,
         )
         for one in group.members
     )

@@ -238,7 +238,8 @@ class Shard:
             return ConsumerAnswer(*problem)
         if not isinstance(group, ConsumerGroup):
             if request.epoch != JOIN_EPOCH or not (group is None or is_empty(group)):
-                message = f"Group {group_id} is not a consumer group."
+                why = "not found" if group is None else "is not a consumer group"
+                message = f"Group {group_id} {why}."
                 return ConsumerAnswer(ErrorCode.GROUP_ID_NOT_FOUND, message)
             if group is not None and not group.is_unused:
                 self._out.records.append(no_group_record(group_id))

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from sparklog.errors import InvalidFrameError, InvalidRequestError, SparklogError, StorageError
+from sparklog.errors import InvalidRequestError, SaslAuthenticationError, SparklogError
 from sparklog.wire.frames import Frames
 from sparklog.wire.handlers import BEFORE_AUTHENTICATION, HANDLERS, Call, Later, Reply
 from sparklog.wire.handlers.sasl import sasl_token
@@ -129,7 +129,7 @@ class Connection(asyncio.BufferedProtocol):
         self._gateway.metrics.in_bytes += nbytes
         try:
             frames = self._frames.received(nbytes)
-        except InvalidFrameError as error:
+        except InvalidRequestError as error:
             self._failed(error)
             return
         self._waiting += frames
@@ -310,10 +310,10 @@ class Connection(asyncio.BufferedProtocol):
 
         An error that is no SparklogError is a bug, and is logged with its trace.
         """
-        if isinstance(error, StorageError):
-            self.cut_off("storage error", error)
-        elif isinstance(error, SparklogError):
+        if isinstance(error, InvalidRequestError | SaslAuthenticationError):
             self.cut_off("invalid request", error)
+        elif isinstance(error, SparklogError):
+            self.cut_off("storage error", error)
         else:
             log.error("a request failed", exc_info=error)
             self.cut_off("internal error", repr(error))

@@ -61,7 +61,7 @@ def request_header(frame: memoryview) -> RequestHeader:
         if api_key != ApiKey.API_VERSIONS:
             raise InvalidRequestError(
                 f"{api_key.name} version {version}: served are "
-                f"{api.min_version} to {api.max_version}"
+                f"{max(api.min_version, api.served_from)} to {api.max_version}"
             )
     elif is_flexible:
         at = _behind_tags(frame, at)

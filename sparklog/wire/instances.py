@@ -16,12 +16,12 @@ class Instance(NamedTuple):
     rack: str | None = None
     endpoints: tuple[Endpoint, ...] = ()
 
-    def at(self, listener: str) -> "Instance":
-        """Return the instance at its address of the named listener; unchanged if it has none."""
+    def at(self, listener: str) -> "Instance | None":
+        """Return the instance at its address of the named listener; None if it has none."""
         for one in self.endpoints:
             if one.name == listener:
                 return self._replace(host=one.host, port=one.port)
-        return self
+        return None
 
 
 def instance_of(broker: Broker) -> Instance:
@@ -43,10 +43,15 @@ class Instances:
         """The instances, by node id, as of the image that was seen last. Never empty."""
         return self._alive
 
-    @property
-    def controller(self) -> Instance:
-        """The instance that clients see as the controller. Nothing depends on it."""
-        return self._alive[0]
+    def at(self, listener: str) -> Sequence[Instance]:
+        """Return the instances that have the named listener, at their addresses of it.
+
+        Clients of a listener cannot use addresses of another one: it may have TLS. So they see no
+        other instances (KRaftMetadataCache.getAliveBrokerNodes). To them the first instance is the
+        controller; nothing depends on it. Never empty for a listener of this instance.
+        """
+        found = (one.at(listener) for one in self.alive)
+        return [one for one in found if one is not None]
 
     def saw(self, brokers: Mapping[int, Broker]) -> None:
         """Take note of the brokers of an image."""

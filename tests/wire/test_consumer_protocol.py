@@ -18,6 +18,7 @@ from sparklog.wire.handlers.operations import NO_OPERATIONS, Operation
 from sparklog.wire.topic_ids import uuid_of
 from sparklog.wire.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway, gateway
+from tests.wire.grouping import alone
 from tests.wire.requests import body, part
 from tests.wire.test_confluent_groups import COUNT, produce, read, shares
 
@@ -241,7 +242,18 @@ class TestDescribe:
     def test_one_that_is_not_there_is_not_found(self, client: Client) -> None:
         found = described(client, group="nobody")
         assert found.error_code is ErrorCode.group_id_not_found
-        assert found.error_message == "Group nobody is not a consumer group."
+        assert found.error_message == "Group nobody not found."
+
+    def test_a_classic_one_is_none(self, client: Client) -> None:
+        alone(client)
+        assert described(client).error_message == "Group readers is not a consumer group."
+
+    def test_it_is_no_classic_one(self, client: Client) -> None:
+        beats(client)
+        fields = {"groups": ("readers",), "include_authorized_operations": False}
+        (found,) = client.ask(body(ApiKey.DESCRIBE_GROUPS, 6, **fields)).groups
+        assert found.error_code is ErrorCode.group_id_not_found
+        assert found.error_message == "Group readers is not a classic group."
 
     def test_one_whose_coordinator_fails_has_its_code(
         self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch

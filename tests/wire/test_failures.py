@@ -22,6 +22,7 @@ from tests.client_batches import client_batch
 from tests.waiting import until
 from tests.wire.fetching import NEWEST, Part, fetch_request, partitions_of, values
 from tests.wire.gateways import Client, RunningGateway, gateway
+from tests.wire.requests import body
 from tests.wire.test_metadata import topics_asked
 from tests.wire.test_produce import init_request, produce_request
 
@@ -216,14 +217,22 @@ def test_what_another_instance_may_know_better_is_looked_up_anew(
 
 
 class TestAStorageThatFails:
+    @pytest.fixture(params=[StorageError])
+    def error(self, request: pytest.FixtureRequest) -> Exception:
+        found: Exception = request.param("the disk is gone")
+        return found
+
     @pytest.fixture(autouse=True)
-    def failing(self, running: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(
+        self, running: RunningGateway, monkeypatch: pytest.MonkeyPatch, error: Exception
+    ) -> None:
         async def fails(*_: Any) -> None:
-            raise StorageError("the disk is gone")
+            raise error
 
         found = running.server.gateway
         found.admin.create_topics([NewTopic("t", 1)])
         monkeypatch.setattr(found, "image", fails)
+        monkeypatch.setattr(found, "newest_image", fails)
         monkeypatch.setattr(found.topics, "image_at_hand", lambda **_: None)
 
     @pytest.mark.parametrize(
@@ -236,10 +245,24 @@ class TestAStorageThatFails:
         [found] = partitions_of(client.ask(fetch_request(version, "t", Part())))
         assert found.error_code == code
 
+    def test_answers_for_the_topics_of_a_request_that_clients_ask_again(
+        self, running: RunningGateway, client: Client
+    ) -> None:
+        answer = client.ask(topics_asked(12, "t", "u"))
+        told = [(one.name, one.error_code) for one in answer.topics]
+        assert told == [(name, ErrorCode.leader_not_available) for name in ("t", "u")]
+        assert [one.port for one in answer.brokers] == [running.port]
+
+    def test_answers_for_transactional_ids_that_clients_ask_again(self, client: Client) -> None:
+        asked = body(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=("id",))
+        [found] = client.ask(asked).transaction_states
+        assert found.error_code == ErrorCode.coordinator_not_available
+
+    @pytest.mark.parametrize("error", [StorageError, LogDirError], indirect=True)
     def test_is_told_apart_from_a_client_at_fault(
         self, running: RunningGateway, client: Client, caplog: pytest.LogCaptureFixture
     ) -> None:
-        client.send(topics_asked(12))
+        client.send(topics_asked(0))  # all topics
         assert client.receive_frame() == b""
         assert "storage error: the disk is gone" in caplog.text
         assert 'reason="storage error"} 1.0' in running.server.gateway.metrics.text().decode()

@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from sparklog.metadata.edit import EpochStart, OpenTransaction, PartitionState, TopicEdit
 from sparklog.model import AbortedRange, TopicDescription
 from sparklog.testing import Record, TemporaryLogDir, TemporaryTopic
-from sparklog.wire.instances import Instance, Instances
+from sparklog.wire.instances import Instances
 from sparklog.wire.server import LET_GO_SWEEPS
 from tests.client_batches import client_batch
 from tests.wire.fetching import (
@@ -274,7 +274,7 @@ class TestRacks:
     @pytest.fixture(autouse=True)
     def _others(self, running: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
         own = running.server.gateway.instances.own
-        others = [Instance(8, "b", 9092, "b"), Instance(9, "none", 9092)]
+        others = [own._replace(node_id=8, rack="b"), own._replace(node_id=9, rack=None)]
         monkeypatch.setattr(Instances, "alive", [own, *others])
 
     @pytest.mark.parametrize(("rack", "replica"), [("a", -1), ("b", 8), ("c", -1), ("", -1)])

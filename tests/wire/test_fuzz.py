@@ -126,6 +126,7 @@ class TestRequests:
             (struct.pack(">hhih", 3, 0, 0, 1) + b"\xff", "UTF-8"),
             (struct.pack(">hhih", 999, 0, 0, -1), "999"),
             (struct.pack(">hhih", 3, 99, 0, -1), "METADATA version 99"),
+            (struct.pack(">hhih", 0, 2, 0, -1), "PRODUCE version 2: served are 3 to"),
             (struct.pack(">hhih", 3, 12, 0, -1) + b"\x01\x00\x09a", "tagged fields"),
         ],
     )

@@ -84,6 +84,20 @@ class TestOffsets:
         admin.create_topics([NewTopic("flights", 1)])
         assert member.commit({("flights", 0): 3}) == [ErrorCode.none]
 
+    def test_of_a_topic_that_was_deleted_are_not_fetched(
+        self, running: RunningGateway, client: Client
+    ) -> None:
+        """Kafka's tools ask for the end of each log whose offset they get."""
+        member, admin = alone(client), running.server.gateway.admin
+        admin.create_topics([NewTopic("kept")])
+        both = {("flights", 1): 7, ("kept", 0): 3}
+        member.commit(both)
+        admin.delete_topics(["flights"])
+        assert member.committed() == {("kept", 0): 3}
+        assert member.committed(("flights", 1)) == {("flights", 1): -1}
+        admin.undelete_topic("flights")
+        assert member.committed() == both
+
     def test_of_an_older_generation_are_refused(self, client: Client) -> None:
         member = alone(client)
         member.generation -= 1

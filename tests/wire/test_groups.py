@@ -16,9 +16,10 @@ from sparklog.coordinator.records import OFFSETS_TOPIC, Record
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import NotCoordinatorError, StorageError
 from sparklog.group_commit.appends import Append, Appended
+from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.model import TopicPartition
 from sparklog.wire.handlers.operations import NO_OPERATIONS, Operation
-from sparklog.wire.instances import Instance
+from sparklog.wire.instances import instance_of
 from sparklog.wire.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.wire.gateways import Client, RunningGateway, gateway, request
@@ -244,7 +245,7 @@ class TestAnotherGateway:
         self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         member = alone(client)
-        other = Instance(7, "elsewhere", 9092)
+        other = instance_of(Broker(7, "", (Endpoint("PLAINTEXT", "elsewhere", 9092),)))
         coordinators = running.server.gateway.coordinators
         monkeypatch.setattr(coordinators, "_owner", lambda _: other)
         assert member.heartbeat() is ErrorCode.not_coordinator

@@ -16,7 +16,8 @@ from sparklog.metadata.edit import EpochStart, OpenTransaction, PartitionState, 
 from sparklog.metadata.fold import fold
 from sparklog.storage import open_files
 from sparklog.testing import Record, TemporaryLogDir
-from sparklog.wire.handlers.list_offsets import QUICK, TOGETHER
+from sparklog.wire.handlers.list_offsets import TOGETHER
+from sparklog.wire.handlers.partitions import QUICK
 from sparklog.wire.versions import APIS, ApiKey
 from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, gateway, request
 
@@ -49,6 +50,16 @@ def list_request(
     if version >= 10:
         fields["timeout"] = i32Timedelta.parse(timedelta(seconds=1))
     return request(ApiKey.LIST_OFFSETS, version, replica_id=-1, topics=topics, **fields)
+
+
+@pytest.fixture
+def no_disk(running: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The storage fails."""
+
+    async def fails(*_: object) -> None:
+        raise StorageError("the disk is gone")
+
+    monkeypatch.setattr(running.server.gateway, "newest_image", fails)
 
 
 def answers(answer: Any) -> list[tuple[int, int, int]]:
@@ -167,13 +178,8 @@ class TestListOffsets:
         found = answers(client.ask(list_request(10, *[("many", one, 1) for one in range(count)])))
         assert found == [(0, -1, -1), *[(0, one, 0) for one in range(1, count)]]
 
-    def test_a_storage_that_fails_is_told(
-        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        async def fails(*_: object) -> None:
-            raise StorageError("the disk is gone")
-
-        monkeypatch.setattr(running.server.gateway, "newest_image", fails)
+    @pytest.mark.usefixtures("no_disk")
+    def test_a_storage_that_fails_is_told(self, client: Client) -> None:
         assert asked(client, LATEST) == (ErrorCode.kafka_storage_error, -1, -1)
 
     def test_damage_is_told(self, client: Client, tmp_path: Path) -> None:
@@ -184,16 +190,24 @@ class TestListOffsets:
 
 @pytest.mark.usefixtures("flights")
 class TestOffsetForLeaderEpoch:
-    def ask(self, client: Client, version: int, epoch: int, **fields: Any) -> tuple[int, int, int]:
+    def asked(
+        self, version: int, epoch: int, *numbers: int, topic: str = "flights", current: int = -1
+    ) -> Any:
+        """A request for partitions of a topic."""
         kio = import_module(f"kio.schema.offset_for_leader_epoch.v{version}.request")
-        fields = {"topic": "flights", "partition": 0, "current": -1, **fields}
-        partition = kio.OffsetForLeaderPartition(
-            partition=fields["partition"],
-            current_leader_epoch=fields["current"],
-            leader_epoch=epoch,
+        partitions = tuple(
+            kio.OffsetForLeaderPartition(
+                partition=number, current_leader_epoch=current, leader_epoch=epoch
+            )
+            for number in numbers
         )
-        topic = kio.OffsetForLeaderTopic(topic=fields["topic"], partitions=(partition,))
-        answer = client.ask(request(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, topics=(topic,)))
+        topics = (kio.OffsetForLeaderTopic(topic=topic, partitions=partitions),)
+        return request(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, topics=topics)
+
+    def ask(
+        self, client: Client, version: int, epoch: int, partition: int = 0, **fields: Any
+    ) -> tuple[int, int, int]:
+        answer = client.ask(self.asked(version, epoch, partition, **fields))
         [found] = answer.topics[0].partitions
         return int(found.error_code), found.leader_epoch, found.end_offset
 
@@ -216,3 +230,16 @@ class TestOffsetForLeaderEpoch:
     def test_the_leader_epoch_is_checked(self, client: Client) -> None:
         assert self.ask(client, 4, 1, current=2) == (ErrorCode.fenced_leader_epoch, -1, -1)
         assert self.ask(client, 4, 1, current=4) == (ErrorCode.unknown_leader_epoch, -1, -1)
+
+    @pytest.mark.usefixtures("no_disk")
+    def test_a_storage_that_fails_is_told(self, client: Client) -> None:
+        assert self.ask(client, 4, 1) == (ErrorCode.kafka_storage_error, -1, -1)
+
+    def test_many_partitions_do_not_keep_other_clients_waiting(
+        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        slow = import_module("sparklog.wire.handlers.leader_epochs"), "_answer"
+        asked = self.asked(4, 1, *range(QUICK + 1))
+        check_others_are_answered(running, monkeypatch, slow, lambda: client.send(asked))
+        answer = client.receive(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4)
+        assert [one.end_offset for one in answer.topics[0].partitions] == [3, *[-1] * QUICK]

@@ -5,6 +5,7 @@ from pathlib import Path
 from threading import Event
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
 from sparklog.clock import ManualClock
@@ -215,11 +216,30 @@ class TestInstances:
                     found.append(broker.port)
         assert found == [1001, 1002]
 
+    def test_without_the_listener_of_a_client_are_not_named_to_it(self, tmp_path: Path) -> None:
+        log_dir, two = tmp_path / "log", ("127.0.0.1:0", "127.0.0.1:0")
+        with gateway(log_dir) as first, gateway(log_dir, listen=two) as second:
+            first.server.gateway.admin.create_topics([NewTopic(str(n), 1) for n in range(32)])
+            assert len(described(second)[0]) == 2
+            brokers, leaders = described(second, listener=1)
+            port = second.server.listeners[1].port
+            with Client(port) as client:
+                groups = {"key_type": 0, "coordinator_keys": tuple(map(str, range(32)))}
+                found = client.ask(request(ApiKey.FIND_COORDINATOR, 6, **groups)).coordinators
+        assert (brokers, set(leaders.values())) == ([(1, port)], {1})
+        unavailable = (ErrorCode.coordinator_not_available, -1)
+        assert {(one.error_code, one.port) for one in found} == {
+            (ErrorCode.none, port),
+            unavailable,
+        }
 
-def described(running: RunningGateway) -> tuple[list[tuple[int, int]], dict[str, int]]:
+
+def described(
+    running: RunningGateway, listener: int = 0
+) -> tuple[list[tuple[int, int]], dict[str, int]]:
     """The brokers, and the leaders by topic, as a client of one instance sees them."""
     fields = {"topics": None, "include_topic_authorized_operations": False}
-    with Client(running.port) as client:
+    with Client(running.server.listeners[listener].port) as client:
         answer = client.ask(request(ApiKey.METADATA, 12, **fields))
     leaders = {topic.name: topic.partitions[0].leader_id for topic in answer.topics}
     return [(one.node_id, one.port) for one in answer.brokers], leaders

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sparklog.tokens import Resource, Scope
 from sparklog.wire import messages
 from sparklog.wire.headers import RequestHeader
+from sparklog.wire.instances import Instance
 from sparklog.wire.reading import Reader
 from sparklog.wire.sending import Piece
 from sparklog.wire.session import Session
@@ -45,6 +46,11 @@ class Call:
     def version(self) -> int:
         """The version of the request, and of its answer."""
         return self.header.version
+
+    @property
+    def instances(self) -> Sequence[Instance]:
+        """The instances that the client can reach: those with its listener (`Instances.at`)."""
+        return self.gateway.instances.at(self.session.listener.name)
 
     def allows(self, scope: Scope, name: str = "", resource: Resource = Resource.TOPIC) -> bool:
         """Whether the client may do this to a resource, by default a topic (`authorization`)."""

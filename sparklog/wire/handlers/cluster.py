@@ -40,11 +40,10 @@ async def describe_cluster(call: Call) -> Reply:
                 "error_message": f"endpoint type {endpoint_type}: allowed is {BROKERS}, brokers",
             }
         )
-    listener = call.session.listener.name
-    instances = [one.at(listener) for one in call.gateway.instances.alive]
+    instances = call.instances
     fields = {
         "cluster_id": call.gateway.cluster_id,
-        "controller_id": call.gateway.instances.controller.node_id,
+        "controller_id": instances[0].node_id,
         "brokers": [
             {"broker_id": one.node_id, "host": one.host, "port": one.port, "rack": one.rack}
             for one in instances
@@ -68,7 +67,7 @@ async def describe_quorum(call: Call) -> Reply:
     if asked != [(METADATA_TOPIC, 0)]:
         return call.answer({"topics": [_without_quorum(one) for one in topics]})
     log_end = (await call.gateway.newest_image()).version + 1
-    leader = call.gateway.instances.controller.at(call.session.listener.name)
+    leader = call.instances[0]
     now_ms = call.gateway.clock.now_ms()
     voter = {
         "replica_id": leader.node_id,

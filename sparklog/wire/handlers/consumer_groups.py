@@ -12,12 +12,13 @@ from sparklog.coordinator.requests import (
     ConsumerDescribeRequest,
     ConsumerHeartbeat,
     DescribedConsumer,
+    DescribeRequest,
 )
 from sparklog.errors import ErrorCode
 from sparklog.metadata.image import Image
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.group_admin import tell_operations
+from sparklog.wire.handlers.group_admin import tell_operations, why_missing
 from sparklog.wire.handlers.group_members import answer_of, client_host, milliseconds
 from sparklog.wire.handlers.operations import NO_OPERATIONS
 from sparklog.wire.topic_ids import NO_UUID, topic_id_of, uuid_of
@@ -106,7 +107,7 @@ async def _described(call: Call, group_id: str) -> Fields:
         return {**fields, "error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED}
     found = await answer_of(call, ConsumerDescribeRequest(group_id), group_id)
     if found is None:
-        message = f"Group {group_id} is not a consumer group."
+        message = await why_missing(call, group_id, DescribeRequest(group_id), "consumer")
         return {
             **fields,
             "error_code": ErrorCode.GROUP_ID_NOT_FOUND,

@@ -151,7 +151,7 @@ class FetchRequest:
         rack = self.asked.rack
         if not rack or self.call.gateway.instances.own.rack == rack:
             return UNKNOWN
-        near = [one for one in self.call.gateway.instances.alive if one.rack == rack]
+        near = [one for one in self.call.instances if one.rack == rack]
         return leader_of(topic.topic_id, near).node_id if near else UNKNOWN
 
     def _partition(
@@ -187,9 +187,8 @@ class FetchRequest:
     ) -> Fetched:
         leader: tuple[Instance, int] | None = None
         if error_code == ErrorCode.FENCED_LEADER_EPOCH and self.call.version >= LEADERS_FROM:
-            alive = self.call.gateway.instances.alive
             log = log_of(image, topic, partition)
-            told = leader_of(topic.topic_id, alive).at(self.call.session.listener.name)
+            told = leader_of(topic.topic_id, self.call.instances)
             leader = told, log.leader_epoch if log else UNKNOWN
         return Fetched(partition=partition, error_code=error_code, leader=leader)
 

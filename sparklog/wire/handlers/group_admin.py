@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from sparklog.coordinator.requests import DescribeRequest
+from sparklog.coordinator.requests import ConsumerDescribeRequest, DescribeRequest, Request
 from sparklog.coordinator.states import State
 from sparklog.errors import ErrorCode, SparklogError
 from sparklog.tokens import Resource
@@ -45,7 +45,12 @@ async def _coordinator(call: Call, key: str, key_type: int) -> Fields:
         owner = await call.gateway.coordinators.coordinator_of(key)
     except SparklogError as error:
         return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
-    return _told(call, key, owner)
+    listener = call.session.listener.name
+    found = owner.at(listener)
+    if found is None:
+        message = f"the coordinator, instance {owner.node_id}, has no listener {listener}"
+        return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
+    return _told(key, found)
 
 
 def _any_instance(call: Call, key: str) -> Fields:
@@ -55,11 +60,10 @@ def _any_instance(call: Call, key: str) -> Fields:
     """
     if not call.sees(key, Resource.TRANSACTIONAL_ID):
         return _no_coordinator(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
-    return _told(call, key, leader_of(f"transaction {key}", call.gateway.instances.alive))
+    return _told(key, leader_of(f"transaction {key}", call.instances))
 
 
-def _told(call: Call, key: str, instance: Instance) -> Fields:
-    found = instance.at(call.session.listener.name)
+def _told(key: str, found: Instance) -> Fields:
     return {
         "key": key,
         "error_code": ErrorCode.NONE,
@@ -96,6 +100,16 @@ def tell_operations(call: Call, groups: Iterable[Fields]) -> None:
             one["authorized_operations"] = group_operations(call, one["group_id"])
 
 
+async def why_missing(call: Call, group_id: str, other: Request, kind: str) -> str:
+    """Return the message for a group that is not of a kind.
+
+    `other` describes groups of the other kind. Kafka's tools show the message.
+    """
+    found = await answer_of(call, other, group_id)
+    is_there = found is not None and not isinstance(found, int)
+    return f"Group {group_id} " + (f"is not a {kind} group." if is_there else "not found.")
+
+
 async def _described(call: Call, group_id: str) -> Fields:
     fields: Fields = {"group_id": group_id, "authorized_operations": NO_OPERATIONS}
     if not call.sees(group_id, Resource.GROUP):
@@ -107,7 +121,8 @@ async def _described(call: Call, group_id: str) -> Fields:
         fields["group_state"] = str(State.DEAD)
         if call.version >= NOT_FOUND_SINCE:
             fields["error_code"] = ErrorCode.GROUP_ID_NOT_FOUND
-            fields["error_message"] = f"Group {group_id} not found."
+            other = ConsumerDescribeRequest(group_id)
+            fields["error_message"] = await why_missing(call, group_id, other, "classic")
         return fields
     members = [
         {

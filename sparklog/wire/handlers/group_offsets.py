@@ -91,8 +91,16 @@ async def _fetched(call: Call, request: Any, *, is_stable: bool) -> Fields:
 
 
 async def _current(call: Call, offsets: Offsets) -> Offsets:
-    """Return offsets with None in place of those of deleted topics."""
+    """Return offsets with None in place of those of deleted topics, as a broker has deleted them.
+
+    A client that gets one asks for the end of its log, and fails: kafka-consumer-groups does.
+    """
     image = await call.gateway.image()
+    if any(place.topic not in image.names for place in offsets):
+        offsets = {
+            place: offset if place.topic in image.names else None
+            for place, offset in offsets.items()
+        }
     younger = younger_topics(image, offsets)
     if not younger:
         return offsets

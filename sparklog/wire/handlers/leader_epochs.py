@@ -1,30 +1,43 @@
 """OffsetForLeaderEpoch: where a leader epoch ends, for clients that validate their position."""
 
-from typing import Any
+from typing import Any, Final
 
+from sparklog.errors import StorageError
 from sparklog.metadata.image import Image
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.partitions import NO_EPOCH, readable
+from sparklog.wire.handlers.partitions import NO_EPOCH, newest_image_of, readable, step_for
+
+NO_END: Final = -1
+"""The end of an epoch that is unknown."""
 
 
 async def offset_for_leader_epoch(call: Call) -> Reply:
     """Return the answer: per partition the largest epoch up to the requested one, and its end."""
-    request, gateway = call.request(), call.gateway
-    image = await gateway.newest_image()
-    known = [image.names[one.topic] for one in request.topics if one.topic in image.names]
-    image = await gateway.opened(image, known)
-    topics = [
-        {
-            "topic": topic.topic,
-            "partitions": [_answer(call, image, topic.topic, one) for one in topic.partitions],
-        }
-        for topic in request.topics
-    ]
-    return call.answer({"topics": topics})
+    request = call.request()
+    count = sum(len(topic.partitions) for topic in request.topics)
+    image: Image | StorageError
+    try:
+        image = await newest_image_of(call, [one.topic for one in request.topics])
+    except StorageError as error:
+        image = error
+
+    def answered() -> Reply:
+        topics = [
+            {
+                "topic": topic.topic,
+                "partitions": [_answer(call, image, topic.topic, one) for one in topic.partitions],
+            }
+            for topic in request.topics
+        ]
+        return call.answer({"topics": topics})
+
+    return await step_for(call, count, answered)
 
 
-def _answer(call: Call, image: Image, name: str, asked: Any) -> dict[str, int]:
-    answer = {"partition": asked.partition, "leader_epoch": NO_EPOCH, "end_offset": -1}
+def _answer(call: Call, image: Image | StorageError, name: str, asked: Any) -> dict[str, int]:
+    answer = {"partition": asked.partition, "leader_epoch": NO_EPOCH, "end_offset": NO_END}
+    if isinstance(image, StorageError):
+        return {**answer, "error_code": image.code}
     log = readable(call, image, name, asked.partition, asked.current_leader_epoch)
     if isinstance(log, int):
         return {**answer, "error_code": log}

@@ -5,10 +5,10 @@ The metadata has the answers, except those that depend on a time: these are look
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from sparklog.errors import ErrorCode, SparklogError, StorageError
 from sparklog.log_reader import TopicReader
@@ -24,7 +24,13 @@ from sparklog.model import (
     TimestampOffset,
 )
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.partitions import NO_EPOCH, isolation_named, readable
+from sparklog.wire.handlers.partitions import (
+    NO_EPOCH,
+    isolation_named,
+    newest_image_of,
+    readable,
+    step_for,
+)
 
 FIRST_VERSIONS: Final[Mapping[int, int]] = {
     LATEST: 1,
@@ -34,14 +40,10 @@ FIRST_VERSIONS: Final[Mapping[int, int]] = {
     LATEST_TIERED: 9,
 }
 """The first version that allows each negative timestamp (ReplicaManager.fetchOffset)."""
-QUICK: Final = 100
-"""The most partitions that the event loop itself works on."""
 AT_ONCE: Final = 8
 """How many threads look times up for one request."""
 TOGETHER: Final = 128
 """How many times are looked up before other clients have their turn."""
-
-T = TypeVar("T")
 
 
 class _Answer(NamedTuple):
@@ -69,26 +71,16 @@ class _Search(NamedTuple):
 
 async def list_offsets(call: Call) -> Reply:
     """Return the answer, as of the newest version of the log dir: no end offset is out of date."""
-    request, gateway = call.request(), call.gateway
+    request = call.request()
     count = sum(len(topic.partitions) for topic in request.topics)
     try:
-        image = await gateway.newest_image()
-        known = [image.names[one.name] for one in request.topics if one.name in image.names]
-        image = await gateway.opened(image, known)
+        image = await newest_image_of(call, [one.name for one in request.topics])
     except StorageError as error:
         answers = [_Answer(error.code)] * count
     else:
-        found = await _taken(call, count, lambda: _from_metadata(call, image, request))
+        found = await step_for(call, count, lambda: _from_metadata(call, image, request))
         answers = await _looked_up(call, found)
-    return await _taken(call, count, lambda: [_written(call, request.topics, answers)])
-
-
-async def _taken(call: Call, count: int, step: Callable[[], T]) -> T:
-    """Take a step towards the answer for `count` partitions, beside the event loop if it is long.
-
-    A UI asks for thousands of partitions at once.
-    """
-    return await call.gateway.at_length(step) if count > QUICK else step()
+    return await step_for(call, count, lambda: [_written(call, request.topics, answers)])
 
 
 def _from_metadata(call: Call, image: Image, request: Any) -> list[_Answer | _Search]:

@@ -6,7 +6,7 @@ log dir, so no replica can be moved.
 """
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sparklog.errors import ErrorCode
@@ -16,7 +16,7 @@ from sparklog.storage.files import Files
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.instances import leader_of
+from sparklog.wire.instances import Instance, leader_of
 
 UNKNOWN_BYTES: Final = -1
 """Total and usable bytes of an object store (KIP-827)."""
@@ -28,11 +28,11 @@ async def describe_log_dirs(call: Call) -> Reply:
     if not call.allows(Scope.READ, resource=Resource.CLUSTER):
         return call.answer({"error_code": DENIED[Resource.CLUSTER], "results": []})
     image = await gateway.image()
-    names = image.names
+    names, instances = image.names, call.instances
     mine = {
         name: numbers
         for name, numbers in _asked(wanted, names).items()
-        if name in names and call.sees(name) and _leads(call, names[name])
+        if name in names and call.sees(name) and _leads(call, instances, names[name])
     }
     opened = await gateway.opened(image, [names[name] for name in mine])
     files = gateway.catalog.files
@@ -75,13 +75,13 @@ def _code(call: Call, topic: TopicDescription | None, number: int, path: str) ->
         return ErrorCode.LOG_DIR_NOT_FOUND
     if topic is None or not 0 <= number < topic.num_partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.NONE if _leads(call, topic) else ErrorCode.REPLICA_NOT_AVAILABLE
+    is_here = _leads(call, call.instances, topic)
+    return ErrorCode.NONE if is_here else ErrorCode.REPLICA_NOT_AVAILABLE
 
 
-def _leads(call: Call, topic: TopicDescription) -> bool:
-    """Return whether this instance leads a topic."""
-    instances = call.gateway.instances
-    return leader_of(topic.topic_id, instances.alive).node_id == instances.own.node_id
+def _leads(call: Call, instances: Sequence[Instance], topic: TopicDescription) -> bool:
+    """Return whether this instance leads a topic, of the instances that the client can reach."""
+    return leader_of(topic.topic_id, instances).node_id == call.gateway.instances.own.node_id
 
 
 def _asked(wanted: Any, names: Mapping[str, TopicDescription]) -> dict[str, list[int]]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from sparklog.errors import ErrorCode, SparklogError
+from sparklog.errors import ErrorCode, SparklogError, StorageError
 from sparklog.log.names import INTERNAL_TOPICS, topic_name_problem
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.model import TopicDescription
@@ -35,35 +35,56 @@ _Found = TopicImage | _Missing
 
 
 async def metadata(call: Call) -> Reply:
-    """Return the answer."""
+    """Return the answer.
+
+    If the storage fails, each topic of the request has an error after which clients ask again. A
+    request for all topics then raises: an answer without topics would say that there are none.
+    """
     request = call.request()
-    image = await call.gateway.image()
     # Each topic once, as in Kafka: a short request must not have an answer without bound.
     wanted = request.topics and tuple(dict.fromkeys(request.topics))
+    if call.version == 0 and not wanted:
+        wanted = None
+    topics: Sequence[_Found]
+    try:
+        topics = await _topics(call, request, wanted)
+    except StorageError:
+        if wanted is None:
+            raise
+        code = ErrorCode.LEADER_NOT_AVAILABLE
+        topics = [_Missing(_name_of(one), _id_of(one), code) for one in wanted]
+    return [_written(call, request, topics)]
+
+
+async def _topics(call: Call, request: object, wanted: Sequence[object] | None) -> Sequence[_Found]:
+    """Return the topics of the request, or all that the client may see if `wanted` is None."""
+    image = await call.gateway.image()
     known = [_known(image, one) for one in wanted or ()]
     image = await call.gateway.opened(image, [topic for topic in known if topic is not None])
-    if wanted is None or (call.version == 0 and not wanted):
-        topics: list[_Found] = [
-            _found(image, one) for one in image.names.values() if call.sees(one.name)
-        ]
-    else:
-        topics = [await _asked(call, image, request, one) for one in wanted]
-    return [_written(call, request, topics)]
+    if wanted is None:
+        return [_found(image, one) for one in image.names.values() if call.sees(one.name)]
+    return [await _asked(call, image, request, one) for one in wanted]
+
+
+def _name_of(wanted: object) -> str | None:
+    name: str | None = getattr(wanted, "name", None)
+    return name
+
+
+def _id_of(wanted: object) -> UUID:
+    return getattr(wanted, "topic_id", None) or NO_UUID
 
 
 def _known(image: Image, wanted: object) -> TopicDescription | None:
     """Return a topic that is requested by name or id; None if there is none."""
-    name: str | None = getattr(wanted, "name", None)
-    if name is None:
-        return with_uuid(image, getattr(wanted, "topic_id", None))
-    return image.names.get(name)
+    name = _name_of(wanted)
+    return with_uuid(image, _id_of(wanted)) if name is None else image.names.get(name)
 
 
 async def _asked(call: Call, image: Image, request: object, wanted: object) -> _Found:
     known = _known(image, wanted)
-    name: str | None = getattr(wanted, "name", None)
+    name, topic_id = _name_of(wanted), _id_of(wanted)
     if name is None:
-        topic_id: UUID = getattr(wanted, "topic_id", None) or NO_UUID
         if known is None:
             return _Missing(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
         if not call.sees(known.name):
@@ -93,16 +114,14 @@ def _found(image: Image, topic: TopicDescription) -> TopicImage:
 
 
 def _written(call: Call, request: object, topics: Sequence[_Found]) -> bytes:
-    version, writer = call.version, call.writer()
-    listener = call.session.listener.name
-    instances = [one.at(listener) for one in call.gateway.instances.alive]
+    version, writer, instances = call.version, call.writer(), call.instances
     if version >= 3:
         writer.int32(0)  # throttle time
     _write_instances(writer, instances, version)
     if version >= 2:
         writer.string(call.gateway.cluster_id)
     if version >= 1:
-        writer.int32(call.gateway.instances.controller.node_id)
+        writer.int32(instances[0].node_id)
     writer.array(len(topics))
     are_asked = getattr(request, "include_topic_authorized_operations", False)
     for topic in topics:

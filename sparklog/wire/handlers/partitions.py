@@ -1,6 +1,7 @@
 """Looks up the partitions of a request, and checks the client's leader epoch."""
 
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
 
 from sparklog import model
 from sparklog.errors import ErrorCode
@@ -12,11 +13,30 @@ from sparklog.wire.handlers.call import Call
 
 NO_EPOCH: Final = -1
 """The epoch of a client that knows none: it is not checked."""
+QUICK: Final = 100
+"""The most partitions that the event loop itself works on."""
+
+T = TypeVar("T")
 
 
 def isolation_named(level: int) -> str:
     """Return the isolation.level that a request's number means."""
     return model.READ_COMMITTED if level == 1 else model.READ_UNCOMMITTED
+
+
+async def newest_image_of(call: Call, names: Iterable[str]) -> Image:
+    """Return the newest image; it has opened the topics of these names that exist."""
+    image = await call.gateway.newest_image()
+    known = [image.names[one] for one in names if one in image.names]
+    return await call.gateway.opened(image, known)
+
+
+async def step_for(call: Call, count: int, step: Callable[[], T]) -> T:
+    """Take a step towards the answer for `count` partitions, beside the event loop if it is long.
+
+    A UI asks for thousands of partitions at once.
+    """
+    return await call.gateway.at_length(step) if count > QUICK else step()
 
 
 def log_of(image: Image, topic: TopicDescription | None, partition: int) -> PartitionLog | None:

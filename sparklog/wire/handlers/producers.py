@@ -11,7 +11,7 @@ from sparklog.metadata.image import Image
 from sparklog.metadata.partition_log import PartitionLog
 from sparklog.metadata.producers import ProducerState
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.partitions import NO_EPOCH, readable
+from sparklog.wire.handlers.partitions import NO_EPOCH, newest_image_of, readable
 
 NONE_YET: Final = -1
 """Stands for a sequence, a time, an epoch or an offset that a producer does not have."""
@@ -19,12 +19,10 @@ NONE_YET: Final = -1
 
 async def describe_producers(call: Call) -> Reply:
     """Return the answer: for each partition the remembered producers, by their ids."""
-    gateway = call.gateway
     asked: dict[str, dict[int, None]] = {}
     for topic in call.request().topics:  # each partition once: it may have many producers
         asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
-    image = await gateway.newest_image()
-    image = await gateway.opened(image, [image.names[one] for one in asked if one in image.names])
+    image = await newest_image_of(call, asked)
 
     def described() -> Reply:
         topics = [
@@ -33,7 +31,7 @@ async def describe_producers(call: Call) -> Reply:
         ]
         return call.answer({"topics": topics})
 
-    return await gateway.at_length(described)
+    return await call.gateway.at_length(described)
 
 
 def _described(call: Call, image: Image, name: str, partition: int) -> dict[str, Any]:

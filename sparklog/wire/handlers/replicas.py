@@ -78,7 +78,7 @@ async def alter_partition_reassignments(call: Call) -> Reply:
                 ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{name}-{number} is not being reassigned"
             )
         check_brokers(call, replicas)
-        leader = leader_of(topic.topic_id, call.gateway.instances.alive).node_id
+        leader = leader_of(topic.topic_id, call.instances).node_id
         if [*replicas] != [leader]:
             code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
             if not may_change_count and len(replicas) != 1:

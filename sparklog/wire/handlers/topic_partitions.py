@@ -12,7 +12,7 @@ from sparklog.wire.authorization import DENIED
 from sparklog.wire.broker_configs import PARTITIONS_DESCRIBED_MAX
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.operations import topic_operations
-from sparklog.wire.instances import leader_of
+from sparklog.wire.instances import Instance, leader_of
 from sparklog.wire.topic_bytes import NO_EPOCH
 from sparklog.wire.topic_ids import uuid_of
 
@@ -39,9 +39,9 @@ async def describe_topic_partitions(call: Call) -> Reply:
     page = _Page(limit, start)
     pages = list(page.of(call, image, wanted))
     known = [topic for topic, _ in pages if not isinstance(topic, dict)]
-    image = await call.gateway.opened(image, known)
+    image, instances = await call.gateway.opened(image, known), call.instances
     topics = [
-        topic if isinstance(topic, dict) else _described(call, image, topic, numbers)
+        topic if isinstance(topic, dict) else _described(call, image, instances, topic, numbers)
         for topic, numbers in pages
     ]
     return call.answer({"topics": topics, "next_cursor": page.following})
@@ -90,11 +90,15 @@ def _problem(call: Call, name: str, code: ErrorCode) -> _Fields:
 
 
 def _described(
-    call: Call, image: Image, topic: TopicDescription, numbers: Sequence[int]
+    call: Call,
+    image: Image,
+    instances: Sequence[Instance],
+    topic: TopicDescription,
+    numbers: Sequence[int],
 ) -> Mapping[str, Any]:
     found = image.topic(topic.topic_id)
     opened = found if found is not None and found.is_open else None
-    leader = leader_of(topic.topic_id, call.gateway.instances.alive).node_id
+    leader = leader_of(topic.topic_id, instances).node_id
     partitions = [
         {
             "partition_index": number,

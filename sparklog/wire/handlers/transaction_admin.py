@@ -5,11 +5,12 @@ of its partitions, so the marker aborts the whole transaction, and fences its pr
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 from sparklog.coordinator.subscriptions import compiled
-from sparklog.errors import ErrorCode
+from sparklog.errors import ErrorCode, StorageError
 from sparklog.metadata.image import Image
 from sparklog.metadata.plans.transactions import Producer
 from sparklog.metadata.transactions import (
@@ -29,17 +30,21 @@ Fields = dict[str, Any]
 
 
 async def describe_transactions(call: Call) -> Reply:
-    """Return the answer."""
+    """Return the answer; if the storage fails, an error after which clients ask again."""
     request = call.request()
-    image = await call.gateway.newest_image()
+    image: Image | None = None
+    with suppress(StorageError):
+        image = await call.gateway.newest_image()
     states = [_described(call, image, name) for name in request.transactional_ids]
     return call.answer({"transaction_states": states})
 
 
-def _described(call: Call, image: Image, name: str) -> Fields:
+def _described(call: Call, image: Image | None, name: str) -> Fields:
     fields: Fields = {"transactional_id": name, "transaction_start_time": 0}
     if not call.sees(name, Resource.TRANSACTIONAL_ID):
         return {**fields, "error_code": DENIED[Resource.TRANSACTIONAL_ID]}
+    if image is None:
+        return {**fields, "error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE}
     found = image.transactional_ids.get(name)
     if found is None:
         return {**fields, "error_code": ErrorCode.TRANSACTIONAL_ID_NOT_FOUND}
@@ -69,7 +74,7 @@ async def list_transactions(call: Call) -> Reply:
     except ValueError:
         return call.answer({"error_code": ErrorCode.INVALID_REGULAR_EXPRESSION})
     known = {str(one) for one in TransactionStatus}
-    alive, own = gateway.instances.alive, gateway.instances.own.node_id
+    instances, own = call.instances, gateway.instances.own.node_id
     found = [
         {
             "transactional_id": name,
@@ -79,7 +84,7 @@ async def list_transactions(call: Call) -> Reply:
         for name, one in sorted(image.transactional_ids.by_id.items())
         if is_wanted(one)
         and call.sees(name, Resource.TRANSACTIONAL_ID)
-        and leader_of(f"transaction {name}", alive).node_id == own
+        and leader_of(f"transaction {name}", instances).node_id == own
     ]
     unknown = [one for one in request.state_filters if one not in known]
     return call.answer(

@@ -110,7 +110,9 @@ class TestEpochs:
     def test_a_group_that_is_not_there_cannot_be_heartbeated(self) -> None:
         bob = Consumers(flights=1).reader("bob")
         bob.epoch = 1
-        assert bob.asks().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        answer = bob.asks()
+        assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        assert answer.message == "Group readers not found."
 
     @pytest.mark.parametrize(("epoch", "word"), [(9, "greater"), (1, "smaller")])
     def test_another_epoch_is_fenced(self, epoch: int, word: str) -> None:

@@ -327,6 +327,17 @@ class TestReplay:
         assert groups.names() == []
 
 
+def test_a_group_tells_its_assignments_until_there_are_new_ones() -> None:
+    groups = Groups()
+    stable(groups, "ada", "bob")
+    groups.member("eve").joins()
+    found = groups.described()
+    assert found is not None
+    assert (found.state, found.protocol_name) == ("PreparingRebalance", "")
+    assert {one.assignment for one in found.members} == {b"ada", b"bob", b""}
+    assert {one.metadata for one in found.members} == {b""}
+
+
 def test_a_group_of_an_older_kafka_is_read() -> None:
     groups = Groups()
     member = b"\0\1m\0\1c\0\2/h" + (9_000).to_bytes(4, "big") + b"\0\0\0\1s" + b"\0\0\0\1a"

@@ -269,11 +269,11 @@ class TestSteps:
         with pytest.raises(UsageError, match="'x': it was never used"):
             instance.state("x")
 
-    def test_an_abort_is_that_of_one_transaction(self, client: Client) -> None:
+    def test_a_timeout_is_that_of_one_transaction(self, client: Client) -> None:
         transactions = client.instance.transactions
-        assert not transactions.abort("id")
+        assert not transactions.time_out("id", 0)
         client.produce("x")
 
-        assert not transactions.abort("id", number=2)
-        assert transactions.abort("id", number=1)
+        assert not transactions.time_out("id", 2)
+        assert transactions.time_out("id", 1)
         assert client.produce("y") is InvalidProducerEpochError

@@ -173,6 +173,8 @@ class NaiveTransactions:
         if version < ADDS_FROM and not (known.is_open and place in known.partitions):
             return "state"
         state = log.producers.setdefault(producer[0], NaiveProducer())
+        if version >= ADDS_FROM and sequence and not state.taken:
+            return "sequence"
         at = len(log.entries)
         answer = state.send(SequencedBatch(*producer, sequence, sequence, at, 0))
         if answer == at:

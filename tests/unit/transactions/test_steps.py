@@ -8,6 +8,7 @@ from sparklog.admin import AdminClient
 from sparklog.errors import (
     InvalidProducerEpochError,
     InvalidTxnStateError,
+    OutOfOrderSequenceError,
     ProducerFencedError,
     UnknownTopicError,
     UsageError,
@@ -195,6 +196,17 @@ class TestProduce:
 
         assert client.produce("x", 0) is InvalidTxnStateError
         assert client.produce("x", 1) == 0
+
+    def test_of_a_transaction_begins_at_sequence_0(
+        self, instance: Instance, client: Client
+    ) -> None:
+        """A batch that overtakes the first one, to another instance, must not land before it."""
+        assert client.produce("second", skips=1) is OutOfOrderSequenceError
+        assert (client.produce("first"), client.produce("second")) == (0, 1)
+        old = Client(instance, "old", version=OLD)
+        old.init()
+        old.add(1)
+        assert old.produce("any", 1, skips=5) == 0
 
     def test_of_a_producer_without_an_id_is_refused(self, instance: Instance) -> None:
         client = Client(instance)

@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sparklog.errors import InvalidTxnStateError, SparklogError, UnexpectedAppendOffsetError
-from sparklog.group_commit.admission import Admission
+from sparklog.errors import (
+    InvalidTxnStateError,
+    OutOfOrderSequenceError,
+    SparklogError,
+    UnexpectedAppendOffsetError,
+)
+from sparklog.group_commit.admission import ADDS_FROM, Admission
 from sparklog.group_commit.append_slots import Append, Appended, Checked
 from sparklog.metadata.edit import OpenTransaction
 from sparklog.metadata.partition_log import PartitionLog
@@ -61,7 +66,8 @@ def decided(
     opened = dict(log.transactions)
     end = log.log_end_offset
     place = TransactionPartition(topic_id, log.partition)
-    for slot, batch in batches:
+    for one in batches:
+        slot, batch = one
         verdict: Verdict = end
         try:
             if slot.append.end_offset not in (None, end):
@@ -72,7 +78,7 @@ def decided(
                 raise _not_transactional(log, batch)
             if batch.producer_id >= 0:
                 known = states.get(batch.producer_id) or log.producers.get(batch.producer_id)
-                after = _after(known, batch, end, place, admission)
+                after = _after(known, one, end, place, admission)
                 if isinstance(after, Duplicate):
                     verdict = after
                 else:
@@ -90,14 +96,25 @@ def decided(
 
 def _after(
     known: ProducerState | None,
-    batch: "ClientBatch",
+    checked: Checked,
     end: int,
     place: TransactionPartition,
     admission: Admission,
 ) -> ProducerState | Duplicate:
-    """Return what `sequenced` does for a batch that would get the offset `end`."""
+    """Return what `sequenced` does for a batch that would get the offset `end`.
+
+    A transaction of KIP-890 has an epoch of its own. So its first batch in a partition has sequence
+    0, also if the partition does not know the producer (ProducerAppendInfo.checkSequence).
+    """
+    slot, batch = checked
     if known is None:
         admission.failed.check(place, batch)
+        begins = batch.is_transactional and slot.produce_version >= ADDS_FROM
+        if begins and batch.base_sequence:
+            raise OutOfOrderSequenceError(
+                f"producer {batch.producer_id}, epoch {batch.producer_epoch}: a batch that begins "
+                f"with sequence {batch.base_sequence} where 0 is next"
+            )
     return sequenced(known, _sequences_of(batch, end))
 
 

@@ -27,7 +27,7 @@ _SEEN: Final[WeakKeyDictionary[MetadataLog, OpenSince]] = WeakKeyDictionary()
 def abort_transactions(
     context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Abort transactions that are open for longer than transaction.timeout.ms; fence producers.
+    """Abort transactions that are open for longer than transaction.timeout.ms.
 
     With `topics`, only transactions with a partition of one of them are aborted. If no gateway is
     registered, transactional ids without an open transaction are forgotten when they were not used
@@ -81,7 +81,7 @@ def _execute(
     transactions, aborted, problems = Transactions(context.catalog), 0, []
     for one in overdue:
         try:
-            aborted += transactions.abort(one.transactional_id, one.number)
+            aborted += transactions.time_out(one.transactional_id, one.number)
         except SparklogError as error:
             problems.append(f"transactional id {one.transactional_id!r}: {error}")
     if unused:

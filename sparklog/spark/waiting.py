@@ -68,7 +68,7 @@ class Waiting:
             name = one.transactional_id
             log.info("transactional id %s: its transaction has timed out", name)
             try:
-                Transactions(self._catalog).abort(name, one.number)
+                Transactions(self._catalog).time_out(name, one.number)
             except SparklogError as error:
                 log.warning("transactional id %s: it was not aborted: %s", name, error)
 

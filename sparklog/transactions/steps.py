@@ -26,6 +26,7 @@ from sparklog.metadata.plans.transactions import (
     to_abort_before_init,
     to_abort_in,
     to_end,
+    to_time_out,
     with_group,
     with_offsets,
     with_partitions,
@@ -112,11 +113,9 @@ class Transactions:
             except CommitConflictError as error:
                 if error.code != ErrorCode.CONCURRENT_TRANSACTIONS:
                     raise
-            ended = self.ends.end(
+            self.ends.end(
                 partial(to_abort_before_init, transactional_id=transactional_id, expected=expected)
             )
-            if ended is not None and expected != NOBODY:
-                expected = _producer(ended.after)  # the same producer: the abort raised its epoch
         raise CommitConflictError(
             f"transactional id {transactional_id!r}: other producers kept beginning transactions",
             code=ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -165,12 +164,19 @@ class Transactions:
         self.ends.settle(asked)
         return asked.producer
 
-    def abort(self, transactional_id: str, number: int | None = None) -> bool:
+    def abort(self, transactional_id: str) -> bool:
         """Abort the open transaction of an id, and fence its producer; return whether one was open.
 
-        With `number`: only if the open transaction has this number. Raises as `Ends.end`.
+        Raises as `Ends.end`.
         """
-        ended = self.ends.end(lambda image: to_abort(image, transactional_id, number))
+        return self.ends.end(lambda image: to_abort(image, transactional_id)) is not None
+
+    def time_out(self, transactional_id: str, number: int) -> bool:
+        """Abort a transaction that takes too long; return whether the one of `number` was open.
+
+        Its producer may go on if it aborts, too (`to_time_out`). Raises as `Ends.end`.
+        """
+        ended = self.ends.end(lambda image: to_time_out(image, transactional_id, number))
         return ended is not None
 
     def abort_in(self, place: TransactionPartition, producer: Producer) -> None:

@@ -88,7 +88,12 @@ class _Undelete:
         topics = dict(ended.topics)
         for topic_id, edit in back.topics.items():
             topics[topic_id] = replace(topics[topic_id], description=edit.description)
-        return replace(back, topics=topics, transactional_ids=ended.transactional_ids)
+        return replace(
+            back,
+            topics=topics,
+            transactional_ids=ended.transactional_ids,
+            next_producer_id=ended.next_producer_id,
+        )
 
     def _restored(self, image: Image) -> Edit:
         return restored(image, self._name, self._wanted_id)
@@ -131,6 +136,7 @@ def _with_orphans(image: Image, back: Edit) -> tuple[Image, list[Ending]]:
     for name, places in left.items():
         ending = to_abort(image, name)
         assert ending is not None  # noqa: S101 - it is open
+        image = image.with_ids({name: ending.after}, ending.next_id)
         partitions = tuple(dict.fromkeys((*ending.before.partitions, *places)))
         found.append(ending._replace(before=ending.before._replace(partitions=partitions)))
     return after, found

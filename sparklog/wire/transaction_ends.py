@@ -61,7 +61,7 @@ class TransactionEnds:
         for one in self._since.overdue(ids, gateway.clock.boot_ms()):
             name, number = one.transactional_id, one.number
             log.info("transactional id %s: its transaction has timed out", name)
-            await _logged(gateway.transact(partial(gateway.transactions.abort, name, number)))
+            await _logged(gateway.transact(partial(gateway.transactions.time_out, name, number)))
 
 
 async def _every(interval_ms: int, work: Callable[[], Awaitable[None]]) -> None:

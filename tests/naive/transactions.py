@@ -119,9 +119,9 @@ class NaiveTransactions:
         if expected is not None and expected not in (known.producer, known.last):
             return "fenced"
         if known.is_open:
-            self.abort(name)
-            expected = None
+            self.time_out(name)
         if expected is not None and expected == known.last:
+            known.status = "Empty"
             return known.producer
         known.last = None if expected is None else known.producer
         known.status = "Empty"
@@ -173,6 +173,8 @@ class NaiveTransactions:
         if version < ADDS_FROM and not (known.is_open and place in known.partitions):
             return "state"
         state = log.producers.setdefault(producer[0], NaiveProducer())
+        if version >= ADDS_FROM and sequence and not state.taken:
+            return "sequence"
         at = len(log.entries)
         answer = state.send(SequencedBatch(*producer, sequence, sequence, at, 0))
         if answer == at:
@@ -187,7 +189,7 @@ class NaiveTransactions:
         known, wanted = self.ids.get(name), "CompleteCommit" if is_commit else "CompleteAbort"
         if problem == "mapping" or known is None:
             return "mapping"
-        if bumps and producer == known.last:
+        if bumps and producer == known.last and known.status.startswith("Complete"):
             return known.producer if known.status == wanted else "state"
         if problem is not None:
             return problem
@@ -199,15 +201,21 @@ class NaiveTransactions:
             return known.producer
         return known.producer if not bumps and known.status == wanted else "state"
 
-    def abort(self, name: str) -> bool:
-        """An abort by hand, or by a timeout: it fences the producer."""
+    def time_out(self, name: str) -> bool:
+        """An abort by a timeout: the producer may go on."""
         known = self.ids.get(name)
         if known is None or not known.is_open:
             return False
-        producer_id, epoch = known.producer
-        self._end(known, epoch + 1, is_commit=False)
-        known.producer, known.last = (producer_id, epoch + 1), None
+        self._end(known, known.producer[1] + 1, is_commit=False)
+        known.last, known.producer = known.producer, self._after(known.producer)
         return True
+
+    def abort(self, name: str) -> bool:
+        """An abort by hand: it fences the producer."""
+        was_open = self.time_out(name)
+        if was_open:
+            self.ids[name].last = None
+        return was_open
 
     def _end(self, known: NaiveId, epoch: int, *, is_commit: bool) -> None:
         producer_id = known.producer[0]

@@ -287,6 +287,8 @@ class TestTimeouts:
             running.run(instance.transaction_ends.look())
 
         assert end(client, producer).error_code == ErrorCode.producer_fenced
+        found = end(client, producer, 5, committed=False)
+        assert (found.error_code, found.producer_epoch) == (ErrorCode.none, 1)
 
     @pytest.mark.parametrize("kind", [StorageError, TypeError])
     def test_trouble_is_told_to_the_log(

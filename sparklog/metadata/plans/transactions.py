@@ -27,6 +27,7 @@ from sparklog.metadata.image import Image
 from sparklog.metadata.plans.cluster import fresh_producer_id
 from sparklog.metadata.plans.topics import live_of_id
 from sparklog.metadata.transactions import (
+    EPOCH_MAX,
     NO_ID,
     PendingOffset,
     TransactionalId,
@@ -96,14 +97,11 @@ def initialized(
             f"transactional id {transactional_id!r}: the transaction before is still open",
             code=ErrorCode.CONCURRENT_TRANSACTIONS,
         )
+    rested = known._replace(timeout_ms=timeout_ms, status=TransactionStatus.EMPTY)
     if has_expected and expected.epoch != known.epoch:
-        return Done()
-    rested = known._replace(
-        timeout_ms=timeout_ms,
-        status=TransactionStatus.EMPTY,
-        last_producer_id=known.producer_id if has_expected else NO_ID,
-        last_epoch=known.epoch if has_expected else NO_ID,
-    )
+        return Done() if rested == known else edit_of_ids(INIT, rested)
+    last = Producer(known.producer_id, known.epoch) if has_expected else NOBODY
+    rested = rested._replace(last_producer_id=last.producer_id, last_epoch=last.epoch)
     if known.is_exhausted:
         new = rested._replace(producer_id=fresh, epoch=0)
         return edit_of_ids(INIT, new, next_id=fresh + 1)
@@ -264,7 +262,9 @@ def to_end(
     """
     known = _mapped(image, step)
     is_newest = step.producer == (known.producer_id, known.epoch)
-    is_again = bumps and step.producer == (known.last_producer_id, known.last_epoch)
+    is_over = known.status in (TransactionStatus.COMMITTED, TransactionStatus.ABORTED)
+    is_last = step.producer == (known.last_producer_id, known.last_epoch)
+    is_again = bumps and is_over and is_last
     if not is_newest and not is_again:
         raise _fenced(known, step)
     if known.is_open and step.number not in (None, known.number):
@@ -280,28 +280,45 @@ def to_end(
     )
 
 
-def to_abort(image: Image, transactional_id: str, number: int | None = None) -> Ending | None:
-    """Return the end that the log dir decides on: an abort that fences the producer.
+def to_abort(image: Image, transactional_id: str) -> Ending | None:
+    """Return the end that an administrator decides on: an abort that fences the producer.
 
-    None if no transaction is open, or not the one of that `number`.
+    None if no transaction is open.
     """
-    known = image.transactional_ids.open.get(transactional_id)
-    if known is None or number not in (None, known.number):
+    found = _to_abort_open(image, transactional_id)
+    if found is None:
         return None
-    fenced = Producer(known.producer_id, known.epoch + 1)
-    after = _closed(known, TransactionStatus.ABORTED, fenced)
-    return Ending(known, after, False, fenced.epoch)
+    return found._replace(after=found.after._replace(last_producer_id=NO_ID, last_epoch=NO_ID))
+
+
+def to_time_out(image: Image, transactional_id: str, number: int) -> Ending | None:
+    """Return the end of a transaction that takes too long; None if it is not open (any more).
+
+    It is the abort that its producer would ask for by KIP-890. So if the producer aborts it later,
+    it gets the new epoch and goes on, as at a broker.
+    """
+    found = _to_abort_open(image, transactional_id)
+    return found if found is not None and found.before.number == number else None
 
 
 def to_abort_before_init(image: Image, transactional_id: str, expected: Producer) -> Ending | None:
     """Return the abort of the transaction that InitProducerId finds open; None if none is open.
 
-    Raises ProducerFencedError if `expected` is not the newest producer of the id (any more).
+    `expected` goes on with the new epoch, however often it asks for it. Raises ProducerFencedError
+    if it is not the newest producer of the id (any more).
     """
-    found = to_abort(image, transactional_id)
+    found = _to_abort_open(image, transactional_id)
     if found is not None:
         _check_goes_on(found.before, expected)
     return found
+
+
+def _to_abort_open(image: Image, transactional_id: str) -> Ending | None:
+    known = image.transactional_ids.open.get(transactional_id)
+    if known is None:
+        return None
+    start = FIRST_PRODUCER_ID
+    return _ending(image, known, is_commit=False, bumps=True, random_start=start)
 
 
 def to_abort_in(image: Image, place: TransactionPartition, producer: Producer) -> Ending | None:
@@ -345,7 +362,7 @@ def _ending(
     producer, next_id = Producer(known.producer_id, known.epoch), None
     if not bumps:
         return Ending(known, _closed(known, status, producer), is_commit, known.epoch)
-    marker_epoch = known.epoch + 1
+    marker_epoch = min(known.epoch + 1, EPOCH_MAX)
     bumped = Producer(known.producer_id, marker_epoch)
     if known.is_exhausted:
         fresh = fresh_producer_id(image, random_start)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sparklog.clock import ManualClock
-from sparklog.errors import ProducerFencedError, StorageError
+from sparklog.errors import InvalidTxnStateError, StorageError
 from sparklog.fleet import LocalFleet
 from sparklog.maintenance.abort_transactions import abort_transactions
 from sparklog.maintenance.job import JobContext
@@ -58,8 +58,9 @@ def test_one_that_takes_too_long_is_aborted(instance: Instance, client: Client) 
     assert report.outcome is not None
     assert report.outcome.counts == {"aborted": 1, "forgotten": 0}
     assert instance.log().last_stable_offset == instance.log().log_end_offset
-    with pytest.raises(ProducerFencedError):
+    with pytest.raises(InvalidTxnStateError):
         client.commit()
+    assert client.abort().epoch == 1
 
 
 def test_a_job_by_hand_aborts_what_is_older_than_clocks_explain(
@@ -92,7 +93,7 @@ def test_one_that_cannot_be_ended_is_a_problem(
 
     later = Instance(instance.catalog.files.uri)
     advance(later, TIMEOUT_MS + CLOCKS_MS + 1)
-    monkeypatch.setattr("sparklog.transactions.steps.Transactions.abort", broken)
+    monkeypatch.setattr("sparklog.transactions.steps.Transactions.time_out", broken)
     code, [report] = run(later)
 
     assert report.outcome is not None

@@ -102,7 +102,7 @@ class TestOpenTransaction:
             raise StorageError("the log dir is read-only")
 
         log_dir, stream, clock = self.begun(tmp_path)
-        monkeypatch.setattr("sparklog.transactions.steps.Transactions.abort", refused)
+        monkeypatch.setattr("sparklog.transactions.steps.Transactions.time_out", refused)
         clock.advance(TIMEOUT_MS + 1)
 
         assert stream.step() is None

@@ -72,6 +72,14 @@ class TestInit:
 
         assert client.instance.values()[0] == ["y"]
 
+    def test_one_that_goes_on_may_ask_again(self, client: Client) -> None:
+        """Its first answer is lost, or the instance dies between the abort and the answer."""
+        before = client.producer
+        client.produce("x")
+
+        assert client.init(before) == before._replace(epoch=before.epoch + 1)
+        assert client.init(before) == client.producer
+
     def test_one_that_is_not_the_newest_is_fenced(self, client: Client) -> None:
         before = client.producer
         client.init()
@@ -146,6 +154,57 @@ class TestInit:
         with pytest.raises(CommitConflictError, match="landed first"):
             client.init()
         assert instance.state().is_open
+
+
+class TestTimeOut:
+    """What a producer may do when its transaction took too long, as Kafka 4.1.1 lets it."""
+
+    def test_it_goes_on_when_it_has_aborted(self, instance: Instance, client: Client) -> None:
+        client.produce("late")
+        before = client.producer
+        instance.transactions.time_out("id", 1)
+        assert client.produce("later") is InvalidProducerEpochError
+        with pytest.raises(InvalidTxnStateError):
+            client.commit()
+
+        assert client.abort() == before._replace(epoch=before.epoch + 1)
+        client.produce("next")
+        client.commit()
+        assert instance.values()[0] == ["next"]
+
+    def test_one_of_before_kip_890_is_fenced(self, instance: Instance, old: Client) -> None:
+        old.add(0)
+        instance.transactions.time_out("id", 1)
+
+        with pytest.raises(ProducerFencedError):
+            old.abort()
+
+    def test_its_successor_fences_it(self, instance: Instance, client: Client) -> None:
+        client.produce("late")
+        instance.transactions.time_out("id", 1)
+        Client(instance).init()
+
+        with pytest.raises(ProducerFencedError):
+            client.abort()
+
+    def test_an_abort_by_hand_fences_it(self, instance: Instance, client: Client) -> None:
+        client.produce("x")
+        instance.transactions.abort("id")
+
+        with pytest.raises(ProducerFencedError):
+            client.abort()
+
+    @pytest.mark.parametrize("epoch", [EPOCH_MAX - 1, EPOCH_MAX])
+    def test_behind_the_last_epoch_there_is_another_producer(
+        self, instance: Instance, client: Client, epoch: int
+    ) -> None:
+        """An imported transaction may have the very last one (KAFKA-20090)."""
+        before = with_epoch(client, epoch)
+        client.produce("x")
+        instance.transactions.time_out("id", 1)
+
+        assert client.abort() == before._replace(producer_id=before.producer_id + 1, epoch=0)
+        assert instance.log().last_stable_offset == 2
 
 
 class TestBinding:

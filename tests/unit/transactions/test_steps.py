@@ -8,6 +8,7 @@ from sparklog.admin import AdminClient
 from sparklog.errors import (
     InvalidProducerEpochError,
     InvalidTxnStateError,
+    OutOfOrderSequenceError,
     ProducerFencedError,
     UnknownTopicError,
     UsageError,
@@ -196,6 +197,17 @@ class TestProduce:
         assert client.produce("x", 0) is InvalidTxnStateError
         assert client.produce("x", 1) == 0
 
+    def test_of_a_transaction_begins_at_sequence_0(
+        self, instance: Instance, client: Client
+    ) -> None:
+        """A batch that overtakes the first one, to another instance, must not land before it."""
+        assert client.produce("second", skips=1) is OutOfOrderSequenceError
+        assert (client.produce("first"), client.produce("second")) == (0, 1)
+        old = Client(instance, "old", version=OLD)
+        old.init()
+        old.add(1)
+        assert old.produce("any", 1, skips=5) == 0
+
     def test_of_a_producer_without_an_id_is_refused(self, instance: Instance) -> None:
         client = Client(instance)
         client.producer = Producer(77, 0)
@@ -269,11 +281,11 @@ class TestSteps:
         with pytest.raises(UsageError, match="'x': it was never used"):
             instance.state("x")
 
-    def test_an_abort_is_that_of_one_transaction(self, client: Client) -> None:
+    def test_a_timeout_is_that_of_one_transaction(self, client: Client) -> None:
         transactions = client.instance.transactions
-        assert not transactions.abort("id")
+        assert not transactions.time_out("id", 0)
         client.produce("x")
 
-        assert not transactions.abort("id", number=2)
-        assert transactions.abort("id", number=1)
+        assert not transactions.time_out("id", 2)
+        assert transactions.time_out("id", 1)
         assert client.produce("y") is InvalidProducerEpochError

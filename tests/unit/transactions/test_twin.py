@@ -50,6 +50,7 @@ steps = st.lists(
         *[st.tuples(st.just("end"), producers, st.booleans())] * 2,
         st.tuples(st.just("end again"), producers, st.booleans()),
         st.tuples(st.just("abort"), st.sampled_from(["a", "b"])),
+        st.tuples(st.just("time out"), st.sampled_from(["a", "b"])),
         st.tuples(st.just("wear"), st.sampled_from(["a", "b"])),
         st.tuples(st.just("expire")),
     ),
@@ -160,6 +161,13 @@ class World:
     def abort(self, name: str) -> None:
         assert self.instances[1].transactions.abort(name) == self.twin.abort(name)
 
+    def time_out(self, name: str) -> None:
+        ids = self.instances[1].catalog.image().transactional_ids
+        known = ids.get(name)
+        number = 0 if known is None else known.number
+        found = self.instances[1].transactions.time_out(name, number)
+        assert found == self.twin.time_out(name)
+
     def wear(self, name: str) -> None:
         """Thousands of epochs pass: producers of the id that are up to date stay so."""
         naive = self.twin.ids.get(name)
@@ -202,6 +210,7 @@ EXAMPLES: dict[str, list[Any]] = {
     "offsets": [("offset", 2, 0), ("end", 2, True), ("plain", 0), ("send", 0, 0, -1)],
     "older": [("send", 2, 0, 0), ("add", 2, 0), ("send", 2, 0, 0), ("end", 2, True)],
     "sent late": [("send", 0, 0, 0), ("init", 1, "anew"), ("send", 0, 0, 0), ("end", 2, False)],
+    "timed out": [("send", 0, 0, 0), ("time out", "a"), ("send", 0, 0, 0), ("end", 0, False)],
     "nobody": [("end", 0, False), ("end again", 1, False), ("end", 1, True), ("add", 1, 0)],
     "forgotten": [("expire",), ("send", 0, 0, 0), ("offset", 0, 0), ("wear", "a"), ("abort", "a")],
 }

@@ -18,11 +18,11 @@ from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.metadata.edit import OpenTransaction, TopicEdit
 from sparklog.metadata.history.read import history
 from sparklog.metadata.plans.transactions import edit_of_ids
-from sparklog.metadata.transactions import TransactionPartition
+from sparklog.metadata.transactions import EPOCH_MAX, TransactionPartition
 from sparklog.model import READ_UNCOMMITTED
 from sparklog.transactions.undelete import undelete
 from tests.client_batches import NOW_MS
-from tests.transactions import Client, Instance, new_log_dir, with_damage
+from tests.transactions import Client, Instance, new_log_dir, with_damage, with_epoch
 
 
 @pytest.fixture
@@ -109,6 +109,23 @@ def test_one_that_is_still_open_is_aborted_as_a_whole(
     with pytest.raises(ProducerFencedError):
         client.commit()
     assert (instance.values("t")[0], instance.values("u")[0]) == ([], [])
+
+
+def test_behind_the_last_epoch_each_gets_a_producer_of_its_own(
+    instance: Instance, admin: AdminClient
+) -> None:
+    before = []
+    for name in ("a", "b"):
+        worn = Client(instance, name)
+        worn.init()
+        before.append(with_epoch(worn, EPOCH_MAX - 1).producer_id)
+        worn.produce("lost")
+    admin.delete_topics(["t"])
+    admin.undelete_topic("t")
+    after = [instance.state(name).producer_id for name in ("a", "b")]
+
+    assert len({*before, *after}) == 4
+    assert max(after) < instance.catalog.image().next_producer_id
 
 
 def test_a_later_transaction_of_the_producer_is_left_alone(

@@ -111,7 +111,7 @@ class TestWaiting:
         self, running: RunningGateway, client: Client, topic: TopicDescription
     ) -> None:
         client.send(fetch_request(NEWEST, topic, Part(), wait_ms=MANY))
-        _until_it_waits(running)
+        until_it_waits(running)
         running.run(running.server.close())
         [found] = partitions_of(client.receive(ApiKey.FETCH, NEWEST))
         assert (values(found), client.receive_frame()) == ([], b"")
@@ -121,7 +121,7 @@ class TestWaiting:
     ) -> None:
         with Client(running.port) as client:
             client.send(fetch_request(NEWEST, topic, Part(), wait_ms=MANY))
-            _until_it_waits(running)
+            until_it_waits(running)
         assert set(iter(lambda: running.run(_waiting(running)), 0)) <= {1}
 
 
@@ -129,5 +129,6 @@ async def _waiting(running: RunningGateway) -> int:
     return running.server.gateway.watch.waiting
 
 
-def _until_it_waits(running: RunningGateway) -> None:
+def until_it_waits(running: RunningGateway) -> None:
+    """Return when one fetch waits."""
     assert set(iter(lambda: running.run(_waiting(running)), 1)) <= {0}

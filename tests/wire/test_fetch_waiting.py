@@ -98,10 +98,11 @@ class TestWaiting:
         found = fetched(client, topic, Part(0), Part(1), wait_ms=MANY, min_bytes=MANY)
         assert [values(one) for one in found] == [["a"], []]
 
+    @pytest.mark.parametrize("min_bytes", [1, MANY])
     def test_it_is_told_that_its_topic_is_gone(
-        self, client: Client, log_dir: TemporaryLogDir, topic: TopicDescription
+        self, client: Client, log_dir: TemporaryLogDir, topic: TopicDescription, min_bytes: int
     ) -> None:
-        client.send(fetch_request(NEWEST, topic, Part(), wait_ms=MANY))
+        client.send(fetch_request(NEWEST, topic, Part(), wait_ms=MANY, min_bytes=min_bytes))
         log_dir.admin.delete_topics(["flights"])
         assert errors(partitions_of(client.receive(ApiKey.FETCH, NEWEST))) == [
             ErrorCode.unknown_topic_id

@@ -170,6 +170,17 @@ class TestRemote:
             found(log, start, size, within=within.ahead_of(wanted, size))
             assert [one.kind for one in files.trace if one.kind == "read"] == ["read"] * reads
 
+    def test_an_unknown_place_in_a_large_segment_is_looked_for_first(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ranges, "SMALL_BYTES", 0)
+        log = Partition().append(batch(1), batch(2)).append(batch(3))
+        within = BatchRanges(log.files)
+        wanted = Wanted(DIRECTORY, log.log.slices(1, 3), MANY)
+
+        assert [one.path for one in within._ranges_of([wanted], MANY)] == [log.path(slot=1)]
+        assert found(log, 1, within=within.ahead_of([wanted], MANY)) == [(1, 1), (2, 2)]
+
     def test_nothing_is_at_once(self) -> None:
         with pytest.raises(BlockingIOError):
             found(Partition().append(batch(1)), 0, at_once=True)

@@ -129,9 +129,10 @@ class RangesAhead:
 
     def keep(self, path: str) -> Reader:
         """See `Files.keep`. What is not within a wanted range is a request of its own."""
-        return partial(self._read, path)
+        return partial(self.read, path)
 
-    def _read(self, path: str, start: int, length: int) -> memoryview:
+    def read(self, path: str, start: int, length: int) -> memoryview:
+        """See `Files.read`."""
         places = self._places.get(path, [])
         slot = bisect_right(places, start, key=lambda place: place[0])
         if slot:

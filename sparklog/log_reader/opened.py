@@ -1,26 +1,38 @@
 """A segment's files, each opened when it is first read.
 
+The small segments of an object store are fetched side by side before a reader comes to them:
+
+    slices      a │ b c │ d e f g │ LARGE │ h …
+    fetched     1 │  2  │    4    │       │ …      up to TOGETHER; a large one as it is read
+
 An index file that is missing, cut or damaged is not used. A warning names it, and the segment is
 walked from its beginning instead, so no record is lost.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, partial
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from sparklog.errors import CorruptIndexError, CorruptRecordError, MissingFileError, SparklogWarning
 from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log.offset_index import OffsetIndex
 from sparklog.log.time_index import TimeIndex
 from sparklog.log.windows import SegmentLog
+from sparklog.metadata.image import Slice
 from sparklog.model import SegmentEntry
 from sparklog.record.batches import Buffer
 from sparklog.storage.files import Files
+from sparklog.storage.read_ahead import Range, RangesAhead
 
 Answer = TypeVar("Answer")
 Data = TypeVar("Data", bound=Buffer)
+
+SMALL_BYTES: Final = 1024 * 1024
+"""A segment of up to so many bytes is fetched as a whole."""
+TOGETHER: Final = 16
+"""How many small segments of an object store are fetched at once at most."""
 
 
 def log_path(directory: str, entry: SegmentEntry) -> str:
@@ -62,15 +74,60 @@ def opened(files: Files, directory: str, entry: SegmentEntry) -> SegmentLog:
     )
 
 
+def opened_ahead(
+    files: Files, directory: str, slices: Iterable[Slice]
+) -> Iterator[tuple[Slice, SegmentLog]]:
+    """Yield slices with their segments, as `opened`, to be read in this order.
+
+    Of an object store no more segments are fetched ahead than were read before: the reader may
+    stop at any time.
+    """
+    if files.is_local:
+        for one in slices:
+            yield one, opened(files, directory, one.segment)
+        return
+    for group in _groups(slices):
+        whole = [_whole(directory, one.segment) for one in group if _is_small(one.segment)]
+        ahead = RangesAhead(files, whole)
+        for one in group:
+            entry = one.segment
+            read = sliced(ahead.keep(log_path(directory, entry)), entry)
+            yield one, replace(opened(files, directory, entry), read=read)
+
+
+def _groups(slices: Iterable[Slice]) -> Iterator[list[Slice]]:
+    """Yield the slices in their order, in groups of 1, 2, 4 and so on; a large one ends a group."""
+    group: list[Slice] = []
+    count = 1
+    for one in slices:
+        group.append(one)
+        if len(group) == count or not _is_small(one.segment):
+            yield group
+            group, count = [], min(2 * count, TOGETHER)
+    if group:
+        yield group
+
+
+def _is_small(entry: SegmentEntry) -> bool:
+    return entry.log_bytes <= SMALL_BYTES
+
+
+def _whole(directory: str, entry: SegmentEntry) -> Range:
+    return Range(log_path(directory, entry), entry.log_position, entry.log_bytes)
+
+
 def scanned(
     files: Files, directory: str, segment: SegmentLog, position: int, end_offset: int
 ) -> SegmentLog:
     """Return a segment to be read from front to back, from `position` up to an offset of the log.
 
     While one part of it is worked on, the next parts are fetched from an object store, up to about
-    the position of `end_offset`. That is estimated: as if all offsets took the same bytes.
+    the position of `end_offset`. That is estimated: as if all offsets took the same bytes. A small
+    segment is read as it was opened: it is one part.
     """
     entry = segment.entry
+    if entry.log_bytes <= SMALL_BYTES:
+        return segment
     wanted = min(end_offset, entry.next_offset) - entry.base_offset
     share = wanted / max(1, entry.next_offset - entry.base_offset)
     end = max(position, min(entry.log_bytes, int(share * entry.log_bytes)))

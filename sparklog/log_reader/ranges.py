@@ -10,8 +10,10 @@ copied and get the log's base offsets.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from itertools import islice
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -19,7 +21,7 @@ from sparklog.errors import CorruptIndexError, CorruptRecordError
 from sparklog.log.lookup import floor_of
 from sparklog.log.names import INDEX_SUFFIX
 from sparklog.log.windows import SegmentLog
-from sparklog.log_reader.opened import ask, log_path, opened, sliced
+from sparklog.log_reader.opened import SMALL_BYTES, ask, log_path, opened, sliced
 from sparklog.metadata.image import Slice
 from sparklog.model import OffsetPosition, SegmentEntry
 from sparklog.record import layout
@@ -27,6 +29,7 @@ from sparklog.record.batches import byte_view, with_offsets_raised
 from sparklog.record.scan import scan_batches
 from sparklog.storage.files import Files, Reader, flat_view
 from sparklog.storage.kept_file import KeptFile
+from sparklog.storage.read_ahead import Range, RangesAhead
 
 FILES: Final = 256
 """How many files are kept open, of all topics."""
@@ -37,6 +40,8 @@ POSITIONS: Final = 10_000
 HEADERS_BYTES: Final = 4096
 REMOTE_HEADERS_BYTES: Final = 64 * 1024
 """How many bytes one read of headers takes: of a local file, and of an object."""
+RANGES_AHEAD: Final = 1024
+"""How many ranges of an object store are fetched ahead at most, for one answer."""
 
 _HEADER = Struct(">qi4xb6xi")
 """Base offset, length, magic, last offset delta; the delta is one of magic 2."""
@@ -63,6 +68,14 @@ Batches = memoryview | FileRange
 """Whole record batches, back to back, with the offsets of the log."""
 
 
+class Wanted(NamedTuple):
+    """Arguments of `find`; `directory` is the topic's."""
+
+    directory: str
+    slices: Iterable[Slice]
+    max_bytes: int
+
+
 class _Batch(NamedTuple):
     """A batch: position from the segment's first byte, size, first and last offset in the file."""
 
@@ -83,14 +96,49 @@ class BatchRanges:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._window = HEADERS_BYTES if files.is_local else REMOTE_HEADERS_BYTES
-        self._file = lru_cache(FILES)(files.keep)
+        self._kept = lru_cache(FILES)(files.keep)
+        self.file_of: Callable[[str], Reader] = self._kept
+        """Returns the reader of a file, by its path."""
         self._segment = lru_cache(SEGMENTS)(partial(opened, files))
         self._known: dict[tuple[str, int, int], int] = {}
 
     def let_go(self) -> None:
         """Close all files; ranges that were handed out keep theirs."""
-        self._file.cache_clear()
+        self._kept.cache_clear()
         self._segment.cache_clear()
+
+    def ahead_of(self, wanted: Iterable[Wanted], max_bytes: int) -> "BatchRanges":
+        """Return an object that finds the same, for one thread, which asks in this order.
+
+        What it will read of an object store, about `max_bytes` at most, is fetched side by side
+        before it is asked for.
+        """
+        if self._files.is_local:
+            return self
+        found = copy(self)
+        ahead = islice(self._ranges_of(wanted, max_bytes), RANGES_AHEAD)
+        found.file_of = RangesAhead(self._files, ahead).keep
+        return found
+
+    def _ranges_of(self, wanted: Iterable[Wanted], max_bytes: int) -> Iterator[Range]:
+        """Yield what `find` will read, as far as that is known before."""
+        for directory, slices, most in wanted:
+            left = min(most, max_bytes)
+            for one in slices:
+                entry = one.segment
+                begin = self._known_begin(entry, one.start - entry.shift)
+                if begin is None and entry.log_bytes <= SMALL_BYTES:
+                    begin = 0
+                if begin is not None:
+                    # Behind `left` may be the header that tells where the last batch ends.
+                    size = min(entry.log_bytes - begin, left + self._window)
+                    yield Range(log_path(directory, entry), entry.log_position + begin, size)
+                taken = min(one.log_bytes, left)
+                left, max_bytes = left - taken, max_bytes - taken
+                if left <= 0:
+                    break
+            if max_bytes <= 0:
+                break
 
     def find(
         self,
@@ -134,7 +182,7 @@ class BatchRanges:
         entry = one.segment
         if at_once and not self._files.is_local:
             raise BlockingIOError
-        file = self._file(log_path(directory, entry))
+        file = self.file_of(log_path(directory, entry))
         read = sliced(file.read_cached if at_once and isinstance(file, KeptFile) else file, entry)
         if isinstance(file, KeptFile) and not file.reaches(entry.log_position + entry.log_bytes):
             raise _cut(directory, entry, file.size)
@@ -148,7 +196,8 @@ class BatchRanges:
         if begin == end:
             return None, is_all
         if entry.shift:
-            return _raised(directory, entry, begin, read(begin, end - begin)), is_all
+            raised = _raised(directory, entry, begin, read(begin, end - begin))
+            return raised, is_all and len(raised) == end - begin
         return self._range(file, entry.log_position + begin, end - begin, at_once), is_all
 
     def _range(self, file: Reader, start: int, size: int, at_once: bool) -> Batches:
@@ -189,15 +238,19 @@ class BatchRanges:
         None if there is none. Offsets are the file's own.
         """
         entry = segment.entry
-        if offset <= entry.file_base_offset:
-            return OffsetPosition(entry.file_base_offset, 0)
-        known = self._known.get((entry.log_path, entry.log_position, offset))
+        known = self._known_begin(entry, offset)
         if known is not None:
-            return OffsetPosition(offset, known)
+            return OffsetPosition(max(offset, entry.file_base_offset), known)
         for batch in self._walk(read, segment, floor_of(segment, offset)):
             if batch.last >= offset:
                 return OffsetPosition(batch.first, batch.position)
         return None
+
+    def _known_begin(self, entry: SegmentEntry, offset: int) -> int | None:
+        """Return the position of the batch that begins at `offset` of the file; None: not known."""
+        if offset <= entry.file_base_offset:
+            return 0
+        return self._known.get((entry.log_path, entry.log_position, offset))
 
     def _end(
         self, read: Reader, segment: SegmentLog, place: OffsetPosition, end: int, max_bytes: int

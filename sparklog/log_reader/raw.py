@@ -15,7 +15,7 @@ from sparklog.errors import CorruptRecordError
 from sparklog.log.lookup import checked_floor
 from sparklog.log.windows import windows
 from sparklog.log_reader.isolation import committed
-from sparklog.log_reader.opened import ask, log_path, opened
+from sparklog.log_reader.opened import ask, log_path, opened_ahead
 from sparklog.metadata.image import Slice
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 from sparklog.record.batches import BatchTable, byte_view, with_offsets_raised
@@ -43,9 +43,8 @@ def raw_batches(
     after all batches before the damage were yielded, and MissingFileError.
     """
     left, is_first = max_bytes, True
-    for piece in slices:
+    for piece, segment in opened_ahead(files, directory, slices):
         entry = piece.segment
-        segment = opened(files, directory, entry)
         floor = ask(segment, directory, partial(checked_floor, offset=piece.start))
         try:
             for window in windows(segment, floor, piece_bytes):

@@ -10,7 +10,7 @@ from sparklog.errors import CorruptRecordError
 from sparklog.log.lookup import checked_floor
 from sparklog.log.windows import WINDOW_BYTES, windows
 from sparklog.log_reader.isolation import committed
-from sparklog.log_reader.opened import ask, log_path, opened, scanned
+from sparklog.log_reader.opened import ask, log_path, opened_ahead, scanned
 from sparklog.metadata.image import Slice
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 from sparklog.record.batches import BatchTable
@@ -43,17 +43,16 @@ def read_slices(
     No table is empty, and none has more than twice `rows_max` records, however many a batch has.
     `directory` is the topic's. With `isolation` READ_COMMITTED records of aborted transactions are
     left out. Memory holds one window of the file and one decoded batch or table, whatever size the
-    slices have. Raises CorruptRecordError, which names file, position and offset, for damage in
-    which a wanted record may have been, after all records before it were yielded; MissingFileError
-    if a file is gone.
+    slices have; of an object store also what is fetched ahead. Raises CorruptRecordError, which
+    names file, position and offset, for damage in which a wanted record may have been, after all
+    records before it were yielded; MissingFileError if a file is gone.
     """
-    for piece in slices:
+    for piece, segment in opened_ahead(files, directory, slices):
         entry = piece.segment
-        segment = opened(files, directory, entry)
         floor = ask(segment, directory, partial(checked_floor, offset=piece.start))
-        segment = scanned(files, directory, segment, floor.position, piece.end)
+        scan = scanned(files, directory, segment, floor.position, piece.end)
         try:
-            for window in windows(segment, floor, window_bytes):
+            for window in windows(scan, floor, window_bytes):
                 decoder = partial(window.decoded, columns, piece.start, piece.end)
                 needed = window.needed(piece.start, piece.end)
                 if isolation == READ_COMMITTED:

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
-from sparklog.errors import MissingFileError, StorageError
+from sparklog.errors import MissingFileError, SparklogError, StorageError
 from sparklog.garbage import seldom_collected
 from sparklog.metadata.clean import clean
 from sparklog.metadata.fold import FOLD_EVERY, fold, is_due, is_overdue
@@ -177,10 +177,11 @@ def _fold_and_clean(log: MetadataLog, house: _House) -> None:
         # No other thread would use the memory that this one has freed.
         pa.default_memory_pool().release_unused()
         house.failed_ms = None
-    except Exception:
+    except Exception as error:
         # Once is no warning: at the end of a process Python refuses new threads, so a fold fails.
         level = logging.INFO if house.failed_ms is None else logging.WARNING
-        _logger.log(level, "a fold failed; it is tried again later", exc_info=True)
+        trace = None if isinstance(error, SparklogError) else error
+        _logger.log(level, "a fold failed; it is tried again later: %s", error, exc_info=trace)
         house.failed_ms = log.clock.boot_ms()
 
 

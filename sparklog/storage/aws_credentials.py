@@ -19,6 +19,7 @@ from typing import TypedDict
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+from sparklog.clock import Clock, SystemClock
 from sparklog.errors import StoragePermissionError
 
 TIMEOUT_S = 10
@@ -62,32 +63,47 @@ def provided(environ: Mapping[str, str]) -> Provider | None:
 
 
 class ContainerCredentials:
-    """A provider that asks a container's credentials endpoint."""
+    """A provider that asks a container's credentials endpoint.
 
-    def __init__(self, address: str, token: str | None) -> None:
+    obstore asks from five minutes before the end of a credential on. If the endpoint fails
+    meanwhile, the last credential is returned again as long as it is valid.
+    """
+
+    def __init__(self, address: str, token: str | None, clock: Clock | None = None) -> None:
         self._address = address
         self._headers = {"Authorization": token} if token else {}
+        self._clock = clock or SystemClock()
+        self._last: Credential | None = None
 
     def __call__(self) -> Credential:
-        """Ask the endpoint. Raises StoragePermissionError if it does not answer with keys."""
+        """Return a credential. Raises StoragePermissionError if there is none."""
         if urlsplit(self._address).scheme not in {"http", "https"}:
             raise StoragePermissionError(
                 "AWS_CONTAINER_CREDENTIALS_FULL_URI is not an address; allowed: http[s]://host/path"
             )
-        request = Request(self._address, headers=self._headers)  # noqa: S310 - checked above
         try:
-            with urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310 - checked above
-                found = json.load(answer)
-            return Credential(
-                access_key_id=found["AccessKeyId"],
-                secret_access_key=found["SecretAccessKey"],
-                token=found.get("Token"),
-                expires_at=_time(found.get("Expiration")),
-            )
+            self._last = self._asked()
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StoragePermissionError(
-                f"AWS_CONTAINER_CREDENTIALS_FULL_URI gives no credentials: {type(error).__name__}"
-            ) from None
+            if self._last is None or self._has_ended(self._last["expires_at"]):
+                raise StoragePermissionError(
+                    "AWS_CONTAINER_CREDENTIALS_FULL_URI gives no credentials: "
+                    f"{type(error).__name__}"
+                ) from None
+        return self._last
+
+    def _asked(self) -> Credential:
+        request = Request(self._address, headers=self._headers)  # noqa: S310 - checked above
+        with urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310 - checked above
+            found = json.load(answer)
+        return Credential(
+            access_key_id=found["AccessKeyId"],
+            secret_access_key=found["SecretAccessKey"],
+            token=found.get("Token"),
+            expires_at=_time(found.get("Expiration")),
+        )
+
+    def _has_ended(self, end: datetime | None) -> bool:
+        return end is not None and end.timestamp() * 1000 <= self._clock.now_ms()
 
 
 def _time(text: str | None) -> datetime | None:

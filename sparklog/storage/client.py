@@ -10,7 +10,10 @@ RETRIES: Final = 10
 RETRY_SECONDS: Final = 60
 """For how many seconds after its first try a request is repeated, if RETRY_TIMEOUT is not set."""
 BACKOFF_SECONDS_MAX: Final = 3
-"""The longest pause between two tries."""
+"""The longest pause between two tries; the first one is 0.1 s."""
+BACKOFF_TIMES: Final = 10
+"""A pause is a random time up to this many times the one before. Ten tries take some 20 seconds.
+With obstore's 2 they took two seconds: the pauses hardly grew, as half of them were shorter."""
 
 
 def config_of(options: StorageOptions, store: str) -> dict[str, Any]:
@@ -37,6 +40,6 @@ def retry_config(options: StorageOptions) -> dict[str, Any]:
     retries, seconds = options.count("MAX_RETRIES"), options.seconds("RETRY_TIMEOUT")
     return {
         "max_retries": RETRIES if retries is None else retries,
-        "backoff": {"max_backoff": timedelta(seconds=BACKOFF_SECONDS_MAX)},
+        "backoff": {"max_backoff": timedelta(seconds=BACKOFF_SECONDS_MAX), "base": BACKOFF_TIMES},
         "retry_timeout": timedelta(seconds=RETRY_SECONDS if seconds is None else seconds),
     }

@@ -198,10 +198,10 @@ class ObjectFiles:
         if not recursive:
             with self.errors("list", directory):
                 found = obstore.list_with_delimiter(self.store, prefix)["objects"]
-            return iter(sorted(map(_file_stat, found)))
+            return iter(sorted(_stats(found, directory)))
         pages = self._pages(directory, prefix)
         # The first page is fetched now, so that this call raises its errors.
-        stats = map(_file_stat, chain(next(pages, ()), chain.from_iterable(pages)))
+        stats = _stats(chain(next(pages, ()), chain.from_iterable(pages)), directory)
         return stats if isinstance(self.store, S3Store | GCSStore) else iter(sorted(stats))
 
     def _pages(self, directory: str, prefix: str | None) -> "Iterator[Sequence[ObjectMeta]]":
@@ -361,6 +361,14 @@ def _chosen_credential(options: StorageOptions) -> dict[str, str]:
 def _file_stat(found: "ObjectMeta") -> FileStat:
     modified: datetime = found["last_modified"]
     return FileStat(found["path"], found["size"], int(modified.timestamp() * 1000))
+
+
+def _stats(found: "Iterable[ObjectMeta]", directory: str) -> Iterator[FileStat]:
+    """Yield the files of a directory, without the object that stands for the directory itself.
+
+    S3's console makes such an object, "directory/", when a folder is created.
+    """
+    return (stat for stat in map(_file_stat, found) if stat.path != directory)
 
 
 def _names_no_bucket(error: Exception) -> bool:

@@ -11,7 +11,7 @@ compared.
 
 import logging
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -28,7 +28,17 @@ HEARTBEAT_MS: Final = 3_000
 """How often a gateway shows that it lives."""
 LOOK_AGAIN_MS: Final = 100
 """The shortest rest between two looks at another gateway."""
+GAP_MS: Final = DEAD_MS // 2
+"""A longer time between two looks at a sign of life counts as so long."""
 log: Final = logging.getLogger("sparklog.gateway")
+
+
+class _Seen(NamedTuple):
+    """A broker's sign of life, for how long it has been the same, and the time of the last look."""
+
+    sign: bytes
+    silent_ms: int
+    looked_ms: int
 
 
 class Membership:
@@ -44,7 +54,7 @@ class Membership:
         self._incarnation = incarnation
         self._own = Broker(-1, incarnation, ())
         self._count = 0
-        self._seen: dict[int, tuple[bytes, int]] = {}
+        self._seen: dict[int, _Seen] = {}
         self.rest_ms = HEARTBEAT_MS
         """How long to rest until the next beat: another gateway may be dead before HEARTBEAT_MS."""
 
@@ -87,7 +97,7 @@ class Membership:
             if self._is_dead(node_id, broker.incarnation):
                 self._declare_dead(broker)
             else:
-                left_ms = self._seen[node_id][1] + DEAD_MS - self._clock.boot_ms()
+                left_ms = DEAD_MS - self._seen[node_id].silent_ms
                 self.rest_ms = min(self.rest_ms, max(left_ms, LOOK_AGAIN_MS))
         if self._own.node_id not in brokers:
             log.warning("broker %d was declared dead: it joins again", self._own.node_id)
@@ -106,17 +116,23 @@ class Membership:
         self._files.overwrite(sign_path(self._own.node_id), orjson.dumps(sign))
 
     def _look(self, node_id: int, incarnation: str) -> None:
-        """Note a broker's sign of life, and the time since which it is the same."""
+        """Note a broker's sign of life, and for how long it has been the same.
+
+        The time without a look does not count if it is DEAD_MS or longer: the storage was away, or
+        this process stood still. So the other broker perhaps could not show that it lives.
+        """
         sign = sign_of_life(self._files, node_id) + incarnation.encode()
-        known = self._seen.get(node_id)
-        if known is None or known[0] != sign:
-            self._seen[node_id] = sign, self._clock.boot_ms()
+        known, now_ms = self._seen.get(node_id), self._clock.boot_ms()
+        silent_ms = 0
+        if known is not None and known.sign == sign and now_ms - known.looked_ms < DEAD_MS:
+            silent_ms = known.silent_ms + min(now_ms - known.looked_ms, GAP_MS)
+        self._seen[node_id] = _Seen(sign, silent_ms, now_ms)
 
     def _is_dead(self, node_id: int, incarnation: str) -> bool:
         known = self._seen.get(node_id)
-        if known is None or not known[0].endswith(incarnation.encode()):
+        if known is None or not known.sign.endswith(incarnation.encode()):
             return False
-        return self._clock.boot_ms() - known[1] >= DEAD_MS
+        return known.silent_ms >= DEAD_MS
 
     def _wait_for(self, node_id: int, endpoints: tuple[Endpoint, ...]) -> None:
         """Watch the broker that has an id until it shows that it lives, or is dead."""
@@ -124,8 +140,8 @@ class Membership:
         if held is None or held.endpoints == endpoints:
             return
         self._look(node_id, held.incarnation)
-        first = self._seen[node_id]
-        while self._seen[node_id] is first and not self._is_dead(node_id, held.incarnation):
+        first = self._seen[node_id].sign
+        while self._seen[node_id].sign == first and not self._is_dead(node_id, held.incarnation):
             self._clock.sleep_ms(HEARTBEAT_MS / 6)
             self._look(node_id, held.incarnation)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sparklog.clock import ManualClock
 from sparklog.errors import StoragePermissionError
 from sparklog.storage import open_files
 from sparklog.storage.aws_credentials import ContainerCredentials, provided
@@ -101,6 +102,17 @@ class TestContainerCredentials:
             ContainerCredentials(endpoint.address, "s3cret")()
 
         assert "s3cret" not in str(caught.value)
+
+    def test_lasts_until_its_end_when_nobody_answers(self, endpoint: Endpoint) -> None:
+        clock = ManualClock(int(datetime(2026, 11, 22, 9, 59, tzinfo=UTC).timestamp() * 1000))
+        provider = ContainerCredentials(endpoint.address, None, clock)
+        first, endpoint.answer = provider(), {"message": "later"}
+        clock.advance(59_999)
+
+        assert provider() == first
+        clock.advance(1)
+        with pytest.raises(StoragePermissionError, match="gives no credentials: KeyError"):
+            provider()
 
     def test_says_that_nobody_is_there(self) -> None:
         with pytest.raises(StoragePermissionError, match="gives no credentials: URLError"):

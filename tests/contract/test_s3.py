@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import boto3
 import deltalake
@@ -38,18 +39,27 @@ def strict_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server
     process.wait()
 
 
-def encryption_of(log_dir: S3LogDir, name: str) -> tuple[str, str]:
-    """How a file is encrypted, and with which key, as another client is told."""
+def other_client(log_dir: S3LogDir) -> Any:
+    """Another client of the store."""
     options = log_dir.options
-    client = boto3.client(
+    return boto3.client(
         "s3",
         endpoint_url=options["AWS_ENDPOINT_URL"],
         region_name=options["AWS_REGION"],
         aws_access_key_id=options["AWS_ACCESS_KEY_ID"],
         aws_secret_access_key=options["AWS_SECRET_ACCESS_KEY"],
     )
+
+
+def object_of(log_dir: S3LogDir, name: str) -> dict[str, str]:
+    """The bucket and the key of a file, as another client names it."""
     bucket, _, prefix = log_dir.uri.removeprefix("s3://").partition("/")
-    found = client.head_object(Bucket=bucket, Key=f"{prefix}/{name}")
+    return {"Bucket": bucket, "Key": f"{prefix}/{name}"}
+
+
+def encryption_of(log_dir: S3LogDir, name: str) -> tuple[str, str]:
+    """How a file is encrypted, and with which key, as another client is told."""
+    found = other_client(log_dir).head_object(**object_of(log_dir, name))
     return found["ServerSideEncryption"], found["SSEKMSKeyId"]
 
 
@@ -102,6 +112,17 @@ class TestLogDir:
         assert create_log_dir(files, bytes(range(16))) == created
         assert open_log_dir(files) == created
         assert [found.path for found in files.list()] == ["meta.properties"]
+
+    @pytest.mark.parametrize("recursive", [False, True])
+    def test_may_be_a_folder_of_the_console(
+        self, s3_log_dir: S3LogDir, files: Files, recursive: bool
+    ) -> None:
+        """A folder is an object whose name ends with a slash."""
+        other_client(s3_log_dir).put_object(**object_of(s3_log_dir, ""))
+
+        assert list(files.list(recursive=recursive)) == []
+        [topic] = AdminClient(files.uri, files.options).create_topics([NewTopic("t", 1)])
+        assert topic.name == "t"
 
     def test_is_none_before(self, files: Files) -> None:
         with pytest.raises(LogDirError, match="is not a log dir: it has no meta.properties"):

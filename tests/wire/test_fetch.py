@@ -300,7 +300,7 @@ def test_files_are_let_go_of_now_and_then(
             running.server._close_overdue()
 
     flights.produce(Record("a", partition=0))
-    kept = running.server.gateway.ranges._file.cache_info
+    kept = running.server.gateway.ranges._kept.cache_info
     counts = []
     for _ in range(2):
         fetched(client, topic)

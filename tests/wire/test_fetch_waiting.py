@@ -98,10 +98,11 @@ class TestWaiting:
         found = fetched(client, topic, Part(0), Part(1), wait_ms=MANY, min_bytes=MANY)
         assert [values(one) for one in found] == [["a"], []]
 
+    @pytest.mark.parametrize("min_bytes", [1, MANY])
     def test_it_is_told_that_its_topic_is_gone(
-        self, client: Client, log_dir: TemporaryLogDir, topic: TopicDescription
+        self, client: Client, log_dir: TemporaryLogDir, topic: TopicDescription, min_bytes: int
     ) -> None:
-        client.send(fetch_request(NEWEST, topic, Part(), wait_ms=MANY))
+        client.send(fetch_request(NEWEST, topic, Part(), wait_ms=MANY, min_bytes=min_bytes))
         log_dir.admin.delete_topics(["flights"])
         assert errors(partitions_of(client.receive(ApiKey.FETCH, NEWEST))) == [
             ErrorCode.unknown_topic_id
@@ -111,7 +112,7 @@ class TestWaiting:
         self, running: RunningGateway, client: Client, topic: TopicDescription
     ) -> None:
         client.send(fetch_request(NEWEST, topic, Part(), wait_ms=MANY))
-        _until_it_waits(running)
+        until_it_waits(running)
         running.run(running.server.close())
         [found] = partitions_of(client.receive(ApiKey.FETCH, NEWEST))
         assert (values(found), client.receive_frame()) == ([], b"")
@@ -121,7 +122,7 @@ class TestWaiting:
     ) -> None:
         with Client(running.port) as client:
             client.send(fetch_request(NEWEST, topic, Part(), wait_ms=MANY))
-            _until_it_waits(running)
+            until_it_waits(running)
         assert set(iter(lambda: running.run(_waiting(running)), 0)) <= {1}
 
 
@@ -129,5 +130,6 @@ async def _waiting(running: RunningGateway) -> int:
     return running.server.gateway.watch.waiting
 
 
-def _until_it_waits(running: RunningGateway) -> None:
+def until_it_waits(running: RunningGateway) -> None:
+    """Return when one fetch waits."""
     assert set(iter(lambda: running.run(_waiting(running)), 1)) <= {0}

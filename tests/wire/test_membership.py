@@ -132,6 +132,15 @@ class TestLife:
         cluster.pass_time(first, ms=DEAD_MS + HEARTBEAT_MS)
         assert sorted(cluster.brokers) == [0]
 
+    def test_nobody_is_dead_because_the_storage_was_away(self, cluster: Cluster) -> None:
+        first, second = cluster.joined(1), cluster.joined(2)
+        for away_ms in (DEAD_MS - 1, 30 * DEAD_MS):
+            cluster.pass_time(second, first, ms=HEARTBEAT_MS)
+            cluster.clock.advance(away_ms)
+            assert sorted(first.beat()) == [0, 1]
+        cluster.pass_time(first, ms=DEAD_MS + HEARTBEAT_MS)
+        assert sorted(cluster.brokers) == [0]
+
     def test_one_that_wakes_up_joins_again(self, cluster: Cluster) -> None:
         first, second = cluster.joined(1), cluster.joined(2)
         first.beat()

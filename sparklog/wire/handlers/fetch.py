@@ -82,7 +82,10 @@ async def _when_due(call: Call, request: FetchRequest, read: tuple[Image, Topics
 
 
 def _has_changed(request: FetchRequest, marks: Sequence[object], image: Image) -> bool:
-    return not are_open(image, request.known(image)) or request.marks(image) != marks
+    # What is read before it is enough is read again: from an object store by requests.
+    return not are_open(image, request.known(image)) or (
+        request.marks(image) != marks and request.may_be_due(image)
+    )
 
 
 def _is_due(request: FetchRequest, topics: Topics) -> bool:

@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from sparklog.errors import ErrorCode, MissingFileError, SparklogError
+from sparklog.errors import ErrorCode, MissingFileError, OffsetOutOfRangeError, SparklogError
 from sparklog.log_reader.isolation import aborted_spans
+from sparklog.log_reader.ranges import BatchRanges, Wanted
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.image import Image, PartitionLog, Slice
 from sparklog.model import READ_COMMITTED, SegmentEntry, TopicDescription
@@ -41,6 +42,22 @@ class _Source(NamedTuple):
     directory: str
     replica: int
     """The instance in the client's rack that it should ask instead; UNKNOWN for none."""
+
+
+class _Place(NamedTuple):
+    """The answer for a partition, and the part of its log that its batches come from."""
+
+    answer: Fetched
+    directory: str = ""
+    log: PartitionLog | None = None
+    """None if there is nothing to read."""
+    start: int = 0
+    end: int = 0
+    max_bytes: int = 0
+
+    def slices(self) -> Iterator[Slice]:
+        """Return the slices to be read."""
+        return iter(()) if self.log is None else self.log.slices(self.start, self.end)
 
 
 class _Limits(NamedTuple):
@@ -89,6 +106,21 @@ class FetchRequest:
             for log in logs
         ]
 
+    def may_be_due(self, image: Image) -> bool:
+        """Whether answers of an image may end the wait; nothing is read."""
+        if self.min_bytes <= 1:
+            return True
+        size = 0
+        for topic in self.asked.topics:
+            for place in self._places(image, *topic):
+                for one in place.slices():
+                    size += one.segment.log_bytes
+                    if size >= self.min_bytes:
+                        return True
+                if place.answer.is_urgent:
+                    return True
+        return False
+
     def read(
         self, image: Image, *, at_once: bool = False, is_last: bool = False
     ) -> Sequence[TopicFetched]:
@@ -97,20 +129,19 @@ class FetchRequest:
         With `at_once` it raises BlockingIOError if a read would have to wait. It raises
         MissingFileError; with `is_last` the partition's answer has the error instead.
         """
-        answers, clock = [], self.call.gateway.clock
+        clock, ranges = self.call.gateway.clock, self.call.gateway.ranges
         end_ms = clock.boot_ms() + READ_MS
         limits = _Limits(self.max_bytes, True, at_once, lambda: clock.boot_ms() >= end_ms)
-        for topic, parts in self.asked.topics:
-            source, found = self._source(image, topic), list[Fetched]()
-            for asked in parts:
-                try:
-                    answer = self._partition(image, source, asked, limits)
-                except MissingFileError as error:
-                    if not is_last:
-                        raise
-                    answer = Fetched(partition=asked.partition, error_code=self._code_of(error))
-                except SparklogError as error:
-                    answer = Fetched(partition=asked.partition, error_code=self._code_of(error))
+        places = [self._places(image, *topic) for topic in self.asked.topics]
+        ranges = ranges.ahead_of(
+            (Wanted(one.directory, one.slices(), one.max_bytes) for some in places for one in some),
+            self.max_bytes,
+        )
+        answers = []
+        for (topic, _), some in zip(self.asked.topics, places, strict=True):
+            found = list[Fetched]()
+            for place in some:
+                answer = self._answer(place, ranges, limits, is_last=is_last)
                 if answer.size:
                     limits = limits.after(answer.size)
                 found.append(answer)
@@ -154,15 +185,19 @@ class FetchRequest:
         near = [one for one in self.call.instances if one.rack == rack]
         return leader_of(topic.topic_id, near).node_id if near else UNKNOWN
 
-    def _partition(
-        self, image: Image, source: _Source | int, asked: PartAsked, limits: _Limits
-    ) -> Fetched:
+    def _places(
+        self, image: Image, topic: str | UUID, parts: Sequence[PartAsked]
+    ) -> Sequence[_Place]:
+        source = self._source(image, topic)
+        return [self._place(image, source, asked) for asked in parts]
+
+    def _place(self, image: Image, source: _Source | int, asked: PartAsked) -> _Place:
         number = asked.partition
         if isinstance(source, int):
-            return Fetched(partition=number, error_code=source)
+            return _Place(Fetched(partition=number, error_code=source))
         log = of_epoch(log_of(image, source.topic, number), asked.leader_epoch)
         if isinstance(log, int):
-            return self._refused(image, source.topic, number, log)
+            return _Place(self._refused(image, source.topic, number, log))
         answer = Fetched(
             partition=number,
             high_watermark=log.log_end_offset,
@@ -171,16 +206,25 @@ class FetchRequest:
             preferred_replica=source.replica,
         )
         if source.replica != UNKNOWN:
-            return answer
+            return _Place(answer)
         if asked.last_epoch != NO_EPOCH:
             end = log.end_of_epoch(asked.last_epoch)
             if end is None:
-                return Fetched(partition=number, error_code=ErrorCode.OFFSET_OUT_OF_RANGE)
+                return _Place(Fetched(partition=number, error_code=ErrorCode.OFFSET_OUT_OF_RANGE))
             if end.epoch < asked.last_epoch or end.start_offset < asked.offset:
                 answer.diverging = end
-                return answer
-        self._take_batches(answer, source.directory, log, asked, limits)
-        return answer
+                return _Place(answer)
+        start, is_committed = asked.offset, self.isolation == READ_COMMITTED
+        behind = max(start, answer.last_stable_offset if is_committed else answer.high_watermark)
+        try:
+            log.check_range(start, behind)
+        except OffsetOutOfRangeError as error:
+            return _Place(Fetched(partition=number, error_code=error.code))
+        if is_committed:
+            answer.aborted = ()
+        if start == behind:
+            return _Place(answer)
+        return _Place(answer, source.directory, log, start, behind, max(asked.max_bytes, 0))
 
     def _refused(
         self, image: Image, topic: TopicDescription, partition: int, error_code: int
@@ -192,22 +236,30 @@ class FetchRequest:
             leader = told, log.leader_epoch if log else UNKNOWN
         return Fetched(partition=partition, error_code=error_code, leader=leader)
 
+    def _answer(
+        self, place: _Place, ranges: BatchRanges, limits: _Limits, *, is_last: bool
+    ) -> Fetched:
+        """Return the answer of a place with its batches, or with the error of reading them."""
+        max_bytes = max(min(limits.left, place.max_bytes), 0)
+        if place.log is None or not (max_bytes or limits.at_least_one):
+            return place.answer
+        try:
+            self._take_batches(place, ranges, limits, max_bytes)
+        except SparklogError as error:
+            if isinstance(error, MissingFileError) and not is_last:
+                raise
+            return Fetched(partition=place.answer.partition, error_code=self._code_of(error))
+        return place.answer
+
     def _take_batches(
-        self, answer: Fetched, directory: str, log: PartitionLog, asked: PartAsked, limits: _Limits
+        self, place: _Place, ranges: BatchRanges, limits: _Limits, max_bytes: int
     ) -> None:
         """Give the answer its batches, and the aborted transactions that they may belong to."""
-        start, is_committed = asked.offset, self.isolation == READ_COMMITTED
-        end = max(start, answer.last_stable_offset if is_committed else answer.high_watermark)
-        max_bytes = max(min(limits.left, asked.max_bytes), 0)
-        slices = log.slices(start, end)
-        if is_committed:
-            answer.aborted = ()
-        if start == end or not (max_bytes or limits.at_least_one):
-            return
-        taken: list[SegmentEntry] = []
-        answer.batches = self.call.gateway.ranges.find(
-            directory,
-            _noted(slices, taken) if is_committed else slices,
+        answer, taken = place.answer, list[SegmentEntry]()
+        is_committed = self.isolation == READ_COMMITTED
+        answer.batches = ranges.find(
+            place.directory,
+            _noted(place.slices(), taken) if is_committed else place.slices(),
             max_bytes,
             at_least_one=limits.at_least_one,
             at_once=limits.at_once,
@@ -215,7 +267,7 @@ class FetchRequest:
         )
         answer.size = sum(map(len, answer.batches))
         if taken:  # none in a gap that compaction left
-            behind = taken[-1].next_offset
+            start, behind = place.start, taken[-1].next_offset
             spans = [
                 one for one in aborted_spans(taken) if one.last >= start and one.first < behind
             ]

@@ -12,7 +12,8 @@ from sparklog.errors import (
 from sparklog.log.lookup import checked_floor
 from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log.windows import BEGINNING, SegmentLog
-from sparklog.log_reader.opened import ask, log_path, opened
+from sparklog.log_reader import opened as module
+from sparklog.log_reader.opened import ask, log_path, opened, opened_ahead
 from sparklog.storage.memory import MemoryFiles
 from tests.partitions import DIRECTORY, Partition, batch
 
@@ -136,3 +137,33 @@ class TestAsk:
 
         with pytest.raises(MissingFileError):
             asking(partition, lambda one: one.read(0, 61))
+
+
+class TestOpenedAhead:
+    @pytest.fixture
+    def partition(self) -> Partition:
+        """Eight segments, in files that an object store might have."""
+        partition = Partition()
+        for number in range(8):
+            partition.append(batch(number))
+        partition.files.trace.clear()  # type: ignore[attr-defined] # of MemoryFiles
+        return partition
+
+    def kinds(self, partition: Partition) -> list[str]:
+        return [step.kind for step in partition.files.trace]  # type: ignore[attr-defined] # as above
+
+    def test_fetches_no_more_than_was_read_before(self, partition: Partition) -> None:
+        slices, counts = partition.log.slices(0, 8), []
+        for _, segment in opened_ahead(partition.files, DIRECTORY, slices):
+            segment.read(0, 61)
+            counts.append(len(self.kinds(partition)))
+
+        assert [counts[last] for last in (0, 2, 6, 7)] == [1, 3, 7, 8]
+
+    def test_leaves_large_segments_to_the_reader(
+        self, partition: Partition, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "SMALL_BYTES", 0)
+
+        assert partition.read() == partition.records
+        assert self.kinds(partition) == ["view"] * 8

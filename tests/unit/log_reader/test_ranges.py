@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from sparklog.errors import CorruptRecordError, MissingFileError, SparklogWarning
 from sparklog.log.names import INDEX_SUFFIX
 from sparklog.log_reader import ranges
-from sparklog.log_reader.ranges import BatchRanges, FileRange
+from sparklog.log_reader.ranges import BatchRanges, FileRange, Wanted
 from sparklog.record.scan import scan_batches
 from sparklog.storage.kept_file import KeptFile
 from sparklog.storage.local import LocalFiles
+from sparklog.storage.memory import MemoryFiles
 from tests.partitions import DIRECTORY, Partition, batch, marker, message_set, partitions
 
 MANY = 2**30
@@ -85,6 +86,9 @@ def test_any_fetch_is_answered_as_a_walk_over_all_batches_answers_it(
         options = {"at_least_one": data.draw(st.booleans())}
         answer = found(partition, start, max_bytes, end, within, **options)
         assert answer == expected(partition, start, max_bytes, end, **options)
+        wanted = Wanted(DIRECTORY, partition.log.slices(start, end), max_bytes)
+        ahead = within.ahead_of([wanted], data.draw(st.integers(0, 1000)))
+        assert found(partition, start, max_bytes, end, ahead, **options) == answer
 
 
 class TestLocal:
@@ -156,6 +160,27 @@ class TestLocal:
 
 
 class TestRemote:
+    def test_a_fetch_reads_each_file_once(self) -> None:
+        files = MemoryFiles()
+        log = Partition(files).append(*[batch(1)] * 9).append(batch(1))
+        within = BatchRanges(files)
+        for start, size, reads in ((0, MANY, 2), (0, 200, 1), (2, 200, 1), (1, 200, 1)):
+            wanted = [Wanted(DIRECTORY, log.log.slices(start, log.end), size)]
+            files.trace.clear()
+            found(log, start, size, within=within.ahead_of(wanted, size))
+            assert [one.kind for one in files.trace if one.kind == "read"] == ["read"] * reads
+
+    def test_an_unknown_place_in_a_large_segment_is_looked_for_first(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ranges, "SMALL_BYTES", 0)
+        log = Partition().append(batch(1), batch(2)).append(batch(3))
+        within = BatchRanges(log.files)
+        wanted = Wanted(DIRECTORY, log.log.slices(1, 3), MANY)
+
+        assert [one.path for one in within._ranges_of([wanted], MANY)] == [log.path(slot=1)]
+        assert found(log, 1, within=within.ahead_of([wanted], MANY)) == [(1, 1), (2, 2)]
+
     def test_nothing_is_at_once(self) -> None:
         with pytest.raises(BlockingIOError):
             found(Partition().append(batch(1)), 0, at_once=True)
@@ -169,6 +194,16 @@ class TestDamage:
         assert found(log, 0, 2 * size, 2) == [(0, 0)]
         with pytest.raises(CorruptRecordError, match="position"):
             found(log, 1)
+
+    def test_within_a_segment_that_is_not_sealed_ends_the_answer(self) -> None:
+        log = (
+            Partition().append(batch(1)).append(batch(2), batch(3), interval=None).append(batch(4))
+        )
+        size = len(log.bytes_of(log.path(slot=1))) // 2
+        log.zero(log.path(slot=1), size, size + 61)
+        assert found(log, 0) == [(0, 0), (1, 1)]
+        with pytest.raises(CorruptRecordError, match="offset 2"):
+            found(log, 2)
 
     def test_of_a_later_segment_ends_the_answer(self) -> None:
         log = Partition().append(batch(1)).append(batch(2), batch(3), interval=None)

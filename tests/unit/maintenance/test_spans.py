@@ -1,5 +1,6 @@
 """Spans: wanted slices of shared segments, in few reads."""
 
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -22,6 +23,8 @@ def entry(position: int, size: int, path: str = PATH) -> SegmentEntry:
 
 class Files(MemoryFiles):
     """Files with one shared segment; `reads` are the ranges that were read."""
+
+    is_local = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,6 +65,19 @@ def test_a_read_is_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     files = Files()
     read(files, (0, 10), (10, 10), (20, 30), (50, 10))
     assert files.reads == [(0, 20), (20, 50), (50, 60)]
+
+
+def test_reads_of_an_object_store_are_under_way_at_once() -> None:
+    together = Barrier(2, timeout=60)
+
+    class Far(Files):
+        is_local = False
+
+        def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
+            together.wait()
+            return super().read(path, start, length)
+
+    assert read(Far(), (10, 5), (100, 5)) == [BYTES[10:15], BYTES[100:105]]
 
 
 def test_a_slice_is_as_short_as_its_file() -> None:

@@ -87,7 +87,9 @@ class TestKeepHouse:
             keep_house(world.log)
             wait(world.log)
         assert len(calls) == 1
-        assert caplog.messages == ["a fold failed; it is tried again later"]
+        assert caplog.messages == [f"a fold failed; it is tried again later: {error}"]
+        # A trace is for bugs.
+        assert bool(caplog.records[0].exc_info) == (not isinstance(error, StorageError))
         world.clock.advance(k.FOLD_RETRY_MS)
         keep_house(world.log)
         wait(world.log)

@@ -268,6 +268,7 @@ class TestOpenedStore:
         assert store.client_options["allow_http"] == str(uri.startswith("az")).lower()
         assert store.retry_config["max_retries"] == 0
         assert store.retry_config["retry_timeout"] == timedelta(seconds=7)
+        assert store.retry_config["backoff"]["base"] == 10
 
     def test_opens_google(self) -> None:
         options = StorageOptions({"GOOGLE_BEARER_TOKEN": "t0ken", "GOOGLE_ALLOW_HTTP": "true"})

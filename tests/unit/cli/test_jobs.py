@@ -57,7 +57,7 @@ class TestNames:
 
 class TestJob:
     def test_has_nothing_to_do(self, flights: CommandLine) -> None:
-        outcome = flights("jobs", "merge-segments", "--topic", "flights", "--seal", "--dry-run")
+        outcome = flights("jobs", "merge-segments", "--topic", "flights", "--dry-run")
 
         assert (outcome.code, outcome.out, outcome.err) == (3, b"", "")
 

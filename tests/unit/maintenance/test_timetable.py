@@ -104,9 +104,7 @@ class TestTimetable:
         assert life.run(life.started(), KEPT_MS - 1) == 0
         assert life.started().log.image().version == before
 
-    def test_a_full_disk_holds_up_no_job(
-        self, life: Life, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_full_disk_holds_up_no_job(self, life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
         """Vacuum is the one that makes room."""
         timetable = life.started()
 

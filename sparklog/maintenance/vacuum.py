@@ -24,7 +24,12 @@ from itertools import chain, groupby, islice
 from typing import Any, Final
 
 from sparklog.config.topic import TopicConfig
-from sparklog.errors import InvalidOptionError, SparklogError, StorageError, StorageFullError
+from sparklog.errors import (
+    InvalidOptionError,
+    SparklogError,
+    StorageFullError,
+    StoragePermissionError,
+)
 from sparklog.log.names import CLUSTER_METADATA, born_ms, partition_dir
 from sparklog.log.vacuum import Fate, fates, horizon_above
 from sparklog.maintenance.deleting import LOCAL_CHUNK, Sum, delete_files, problems_of
@@ -73,7 +78,7 @@ def vacuum(
         raise InvalidOptionError(problem, option="drop_unknown")
     left = {topic_directory(topic): topic for topic in _chosen(context, topics)}
     found = LogDirFiles(context.catalog.image())
-    errors: list[StorageError] = []
+    errors: list[StoragePermissionError] = []
     for directory, files in _listing(context, [*left] if topics else None, errors):
         topic = left.pop(directory, None)
         if topic is None:
@@ -81,7 +86,7 @@ def vacuum(
         else:
             yield from _steps(context, topic, files)
     for topic in left.values():
-        # If the listing of all directories has failed, each directory is listed by itself.
+        # If a directory may not be listed, each of the others is listed by itself.
         files = context.files.list(topic_directory(topic), recursive=True) if errors else iter(())
         yield from _steps(context, topic, files)
     for error in errors:
@@ -105,12 +110,12 @@ def _chosen(context: JobContext, names: Sequence[str]) -> list[TopicDescription]
 
 
 def _listing(
-    context: JobContext, directories: Collection[str] | None, errors: list[StorageError]
+    context: JobContext, directories: Collection[str] | None, errors: list[StoragePermissionError]
 ) -> Iterator[tuple[str, Iterator[FileStat]]]:
     """Yield these directories of the log dir (None: all), each with the files below it.
 
-    The directory "" has the files that lie directly in the log dir. If a directory cannot be
-    listed, no others follow, and its error is added to `errors`.
+    The directory "" has the files that lie directly in the log dir. If a directory may not
+    be listed, no others follow, and its error is added to `errors`.
     """
     if directories is None:
         yield from groupby(_all_files(context, errors), key=_directory)
@@ -119,10 +124,10 @@ def _listing(
             yield directory, context.files.list(directory, recursive=True)
 
 
-def _all_files(context: JobContext, errors: list[StorageError]) -> Iterator[FileStat]:
+def _all_files(context: JobContext, errors: list[StoragePermissionError]) -> Iterator[FileStat]:
     try:
         yield from context.files.list(recursive=True)
-    except StorageError as error:
+    except StoragePermissionError as error:
         errors.append(error)
 
 

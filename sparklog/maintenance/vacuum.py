@@ -48,7 +48,7 @@ from sparklog.metadata.catalog import (
     topic_directory,
 )
 from sparklog.metadata.check import paths_of
-from sparklog.metadata.edit import TopicEdit
+from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import TopicImage
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS
 from sparklog.model import SegmentEntry, TopicDescription
@@ -313,12 +313,13 @@ def _execute(context: JobContext, topic: TopicDescription, garbage: _Garbage) ->
     """
     catalog, now_ms = context.catalog, context.clock.now_ms()
 
-    def plan(image: TopicImage) -> TopicEdit:
+    def plan(image: TopicImage) -> TopicEdit | Done:
         limit_ms = _horizon_ms(TopicConfig.parse(image.description.configs), now_ms)
         gone = _forgettable(image.description, image.removed, now_ms)
         births_ms = (born_ms(path) or 0 for entry in gone for path in paths_of(entry))
         horizon_ms = horizon_above([garbage.orphans_ms, *births_ms], limit_ms)
-        return TopicEdit(vacuum_horizon_ms=horizon_ms)
+        is_higher = horizon_ms > image.vacuum_horizon_ms
+        return TopicEdit(vacuum_horizon_ms=horizon_ms) if is_higher else Done()
 
     try:
         catalog.commit(topic, plan, operation=VACUUM)

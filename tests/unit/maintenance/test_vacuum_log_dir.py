@@ -370,3 +370,13 @@ def test_a_directory_that_cannot_be_read_is_told_and_holds_up_no_other(
     assert swept.code == FAILED
     assert {*problems} == {f"cannot list {hidden} in {log_dir}: Permission denied"}
     assert (swept.count("segments"), deleted.exists()) == (1, not is_foreign)
+
+
+def test_files_that_are_only_told_need_no_commit(log_dir: str) -> None:
+    directory_of(log_dir).joinpath("t-0", "notes").write_text("mine")
+    Path(log_dir, "README").write_text("ours")
+    before = catalog(log_dir).image().version
+    swept = sweep(log_dir)
+
+    assert [swept.count("unknown_files", topic) for topic in ("t", CLUSTER_METADATA)] == [1, 1]
+    assert catalog(log_dir).image().version == before

@@ -58,12 +58,13 @@ class EachTopic:
 
     def delete_topics(self, topic_ids: Sequence[str]) -> list[Outcome]:
         """Delete topics by id; return an outcome for each, in the order given."""
-        now_ms = self._clock.now_ms()
-        return self._each(
-            "DELETE TOPICS",
-            topic_ids,
-            lambda image: lambda topic_id: replace(live_of_id(image, topic_id), deleted_ms=now_ms),
-        )
+        wall_ms = self._clock.now_ms()
+
+        def deleted(image: Image) -> Change[str]:
+            now_ms = image.not_before(wall_ms)
+            return lambda topic_id: replace(live_of_id(image, topic_id), deleted_ms=now_ms)
+
+        return self._each("DELETE TOPICS", topic_ids, deleted)
 
     def create_partitions(
         self, totals: Mapping[str, int], *, validate_only: bool = False

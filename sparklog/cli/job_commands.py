@@ -153,4 +153,6 @@ def print_report(report: StepReport) -> None:
 
 
 def _print_rows(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    print_table(title, list(rows[0]), [list(row.values()) for row in rows])
+    """Print the rows of a plan, which may have different columns."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    print_table(title, columns, [[row.get(name) for name in columns] for row in rows])

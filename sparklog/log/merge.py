@@ -91,7 +91,7 @@ def plan_merge(
 
     A group has two segments or more. A slice of a shared segment that was made before
     `slices_before_ms` is a group even alone. With `seal` an open group counts as full, and a single
-    segment is a group unless it is sealed.
+    segment is a group unless it is sealed and has a file of its own.
 
     `entries` are one partition's live segments in offset order; there may be gaps between them.
     """
@@ -100,7 +100,7 @@ def plan_merge(
     for run in _runs(live, cleaner_offset):
         packed = _packed(run, limits)
         if seal:
-            groups += [group for group in packed if len(group) > 1 or group[0].shift]
+            groups += [group for group in packed if len(group) > 1 or _needs_sealing(group[0])]
             continue
         *full, tail = packed
         chosen = [group for group in full if len(group) > 1] + _worthwhile(tail, limits)
@@ -111,6 +111,10 @@ def plan_merge(
 def fit(group: Sequence[SegmentEntry], limits: MergeLimits) -> bool:
     """Return True if the limits allow one segment for the whole group, which is not empty."""
     return _Weight.of(*group).fits(limits)
+
+
+def _needs_sealing(entry: SegmentEntry) -> bool:
+    return entry.is_shared or entry.shift != 0
 
 
 def _due_slices(

@@ -83,9 +83,9 @@ class JobRun:
             if self.dry_run:
                 yield planned
                 continue
-            started_ms = context.clock.now_ms()
+            started_ms = context.clock.boot_ms()
             outcome = self._executed(step)
-            duration_ms = context.clock.now_ms() - started_ms
+            duration_ms = context.clock.boot_ms() - started_ms
             yield replace(planned, outcome=outcome, duration_ms=duration_ms)
 
     def _executed(self, step: Step) -> Outcome:

@@ -10,10 +10,12 @@ scheduler that is started again continues with it. Like every lease, it only sav
 an interval below ten minutes has no such lease: it is due when a scheduler starts.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from sparklog.clock import Clock
+from sparklog.errors import SparklogError
 from sparklog.metadata.edit import Lease
 from sparklog.metadata.leases import acquire
 from sparklog.metadata.log import MetadataLog
@@ -41,13 +43,17 @@ class Timetable:
             return 0
         now_ms = self.clock.now_ms()
         ttl_ms = min(interval_ms, RETRY_MS)
-        lease = self._acquired(job, interval_ms, now_ms, ttl_ms)
+        try:
+            lease = self._acquired(job, interval_ms, now_ms, ttl_ms)
+        except SparklogError:
+            return 0
         return 0 if lease.owner == self.owner else lease.expires_ms - now_ms
 
     def ended(self, job: str, interval_ms: int, started_ms: int) -> None:
-        """Note that a claimed run has ended. Raises as `MetadataLog.commit`."""
+        """Note that a claimed run has ended, if that can be committed."""
         if interval_ms >= KEPT_MS:
-            self._acquired(job, interval_ms, started_ms, interval_ms)
+            with suppress(SparklogError):
+                self._acquired(job, interval_ms, started_ms, interval_ms)
 
     def _acquired(self, job: str, interval_ms: int, now_ms: int, ttl_ms: int) -> Lease:
         name = _name(job, interval_ms)

@@ -11,9 +11,9 @@ first time. The image is read after that commit: an older file that the image do
 to no segment, now or later. The rows of removed segments are dropped last, in a commit: if a run is
 killed before this commit, the next run finds the same work.
 
-The log dir is listed once. A topic with more than UNLINKED_MAX files to unlink is listed again
-while they are unlinked. So the driver has in memory only the file names of one partition, and of
-one round of unlinking.
+The log dir is listed once, unless a directory cannot be read. A topic with more than UNLINKED_MAX
+files to unlink is listed again while they are unlinked. So the driver has in memory only the file
+names of one partition, and of one round of unlinking.
 """
 
 from collections import defaultdict
@@ -24,8 +24,13 @@ from itertools import chain, groupby, islice
 from typing import Any, Final
 
 from sparklog.config.topic import TopicConfig
-from sparklog.errors import InvalidOptionError, SparklogError, StorageFullError
-from sparklog.log.names import born_ms, partition_dir
+from sparklog.errors import (
+    InvalidOptionError,
+    SparklogError,
+    StorageFullError,
+    StoragePermissionError,
+)
+from sparklog.log.names import CLUSTER_METADATA, born_ms, partition_dir
 from sparklog.log.vacuum import Fate, fates, horizon_above
 from sparklog.maintenance.deleting import LOCAL_CHUNK, Sum, delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
@@ -43,7 +48,7 @@ from sparklog.metadata.catalog import (
     topic_directory,
 )
 from sparklog.metadata.check import paths_of
-from sparklog.metadata.edit import TopicEdit
+from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import TopicImage
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS
 from sparklog.model import SegmentEntry, TopicDescription
@@ -73,14 +78,19 @@ def vacuum(
         raise InvalidOptionError(problem, option="drop_unknown")
     left = {topic_directory(topic): topic for topic in _chosen(context, topics)}
     found = LogDirFiles(context.catalog.image())
-    for directory, files in _listing(context, [*left] if topics else None):
+    errors: list[StoragePermissionError] = []
+    for directory, files in _listing(context, [*left] if topics else None, errors):
         topic = left.pop(directory, None)
         if topic is None:
             found.add(directory, files)
         else:
             yield from _steps(context, topic, files)
     for topic in left.values():
-        yield from _steps(context, topic, ())
+        # If a directory may not be listed, each of the others is listed by itself.
+        files = context.files.list(topic_directory(topic), recursive=True) if errors else iter(())
+        yield from _steps(context, topic, files)
+    for error in errors:
+        yield failing_step(CLUSTER_METADATA, error)
     if not topics:
         yield from unknown_topic_steps(context, found, unknown)
         yield from log_dir_steps(context, found)
@@ -100,17 +110,25 @@ def _chosen(context: JobContext, names: Sequence[str]) -> list[TopicDescription]
 
 
 def _listing(
-    context: JobContext, directories: Collection[str] | None
+    context: JobContext, directories: Collection[str] | None, errors: list[StoragePermissionError]
 ) -> Iterator[tuple[str, Iterator[FileStat]]]:
     """Yield these directories of the log dir (None: all), each with the files below it.
 
-    The directory "" has the files that lie directly in the log dir.
+    The directory "" has the files that lie directly in the log dir. If a directory may not
+    be listed, no others follow, and its error is added to `errors`.
     """
     if directories is None:
-        yield from groupby(context.files.list(recursive=True), key=_directory)
+        yield from groupby(_all_files(context, errors), key=_directory)
     else:
         for directory in directories:
             yield directory, context.files.list(directory, recursive=True)
+
+
+def _all_files(context: JobContext, errors: list[StoragePermissionError]) -> Iterator[FileStat]:
+    try:
+        yield from context.files.list(recursive=True)
+    except StoragePermissionError as error:
+        errors.append(error)
 
 
 def _directory(file: FileStat) -> str:
@@ -123,7 +141,10 @@ def _steps(
 ) -> Iterator[Step]:
     """Yield the steps for a topic's table and for its log, if there is anything to do."""
     if topic.deleted_ms is not None:
-        yield from deleted_topic_step(context, topic, files)
+        try:
+            yield from deleted_topic_step(context, topic, files)
+        except SparklogError as error:
+            yield failing_step(topic_directory(topic), error)
         return
     now_ms = context.clock.now_ms()
     of_table: list[FileStat] = []
@@ -292,12 +313,13 @@ def _execute(context: JobContext, topic: TopicDescription, garbage: _Garbage) ->
     """
     catalog, now_ms = context.catalog, context.clock.now_ms()
 
-    def plan(image: TopicImage) -> TopicEdit:
+    def plan(image: TopicImage) -> TopicEdit | Done:
         limit_ms = _horizon_ms(TopicConfig.parse(image.description.configs), now_ms)
         gone = _forgettable(image.description, image.removed, now_ms)
         births_ms = (born_ms(path) or 0 for entry in gone for path in paths_of(entry))
         horizon_ms = horizon_above([garbage.orphans_ms, *births_ms], limit_ms)
-        return TopicEdit(vacuum_horizon_ms=horizon_ms)
+        is_higher = horizon_ms > image.vacuum_horizon_ms
+        return TopicEdit(vacuum_horizon_ms=horizon_ms) if is_higher else Done()
 
     try:
         catalog.commit(topic, plan, operation=VACUUM)

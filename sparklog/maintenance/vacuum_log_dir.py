@@ -237,16 +237,17 @@ def _horizon_ms(image: Image, now_ms: int) -> int:
 
 
 def _commit_horizon(context: JobContext, births_ms: Collection[int] | None) -> Image:
-    """Commit the log dir's horizon, and return the image after that commit.
+    """Commit the log dir's horizon if it rises, and return the image after that commit.
 
     `births_ms`: when the files were made that go. None: the horizon is as high as it may be.
     """
     now_ms = context.clock.now_ms()
 
-    def plan(image: Image) -> Edit:
+    def plan(image: Image) -> Edit | Done:
         limit_ms = _horizon_ms(image, now_ms)
         horizon_ms = limit_ms if births_ms is None else horizon_above(births_ms, limit_ms)
-        return Edit(operation=VACUUM, horizon_ms=horizon_ms)
+        is_higher = horizon_ms > image.horizon_ms
+        return Edit(operation=VACUUM, horizon_ms=horizon_ms) if is_higher else Done()
 
     return context.catalog.log.commit(plan).image
 

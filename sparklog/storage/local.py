@@ -203,12 +203,7 @@ class LocalFiles:
 
     def list(self, directory: str = "", recursive: bool = False) -> Iterator[FileStat]:
         """See `Files.list`; symbolic links to directories are not followed."""
-        top = os.path.join(self.uri, check_directory(directory))
-        return self._listed(top, directory, recursive)
-
-    def _listed(self, top: str, directory: str, recursive: bool) -> Iterator[FileStat]:
-        with os_errors("list", directory, self.uri):
-            yield from walk(top, f"{directory}/" if directory else "", recursive=recursive)
+        return walk(self.uri, check_directory(directory), recursive=recursive)
 
     def delete(self, path: str) -> None:
         """See `Files.delete`."""

@@ -11,6 +11,7 @@ and checkpoints below it are deleted.
 """
 
 import json
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,6 +42,8 @@ TRIES_MAX: Final = 100
 _HINT: Final = "_last_checkpoint"
 _JSON: Final = ".json"
 _CHECKPOINT: Final = ".checkpoint.parquet"
+
+_logger: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +217,13 @@ class DeltaLog:
         return str(info.get("txnId", ""))
 
     def _keep_house(self, after: Snapshot) -> None:
+        """Keep house after a commit. The commit has landed, so a failure is only logged."""
+        try:
+            self._write_checkpoint(after)
+        except StorageError as error:
+            _logger.warning("a table has no checkpoint, or keeps old entries: %s", error)
+
+    def _write_checkpoint(self, after: Snapshot) -> None:
         """Write a checkpoint if one is due, and then delete entries that are too old.
 
         A checkpoint of ours could not hold what a table of another protocol has.

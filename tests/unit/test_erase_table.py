@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 from sparklog.admin.erase import OUTSIDE, erase
 from sparklog.admin.erase_table import begin, end
 from sparklog.clock import ManualClock
-from sparklog.errors import CommitConflictError, UsageError
+from sparklog.errors import CommitConflictError, StorageFullError, UsageError
 from sparklog.maintenance.verify import verify
 from sparklog.table.footer import opened
 from sparklog.table.of_topic import delta_log, table_directory
@@ -62,6 +62,22 @@ class TestTable:
 
         assert problems(reports) == []
         assert table_of(log_dir).num_rows == 6 + 9
+
+    def test_is_erased_although_no_checkpoint_can_be_written(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """Else it would say for ever that an erasure is under way."""
+        build(log_dir)
+
+        def full(_: object) -> bytes:
+            raise StorageFullError("no space left on device")
+
+        monkeypatch.setattr("sparklog.table.delta_log.CHECKPOINT_INTERVAL", 1)
+        monkeypatch.setattr("sparklog.table.checkpoint.encode", full)
+        report = erased(log_dir, ALICE)
+
+        assert (report.table, is_being_erased(log_dir)) == ((3, 1), False)
+        assert {one.rpartition(": ")[2] for one in caplog.messages} == {"no space left on device"}
 
     def test_a_dry_run_counts_the_rows(self, log_dir: str) -> None:
         build(log_dir)

@@ -59,7 +59,8 @@ def without(image: Image, topic_ids: Iterable[str], now_ms: int) -> Edit | Done:
     found = [
         image.topics[topic_id].description for topic_id in topic_ids if topic_id in image.topics
     ]
-    gone = [replace(topic, deleted_ms=now_ms) for topic in found if topic.deleted_ms is None]
+    deleted_ms = image.not_before(now_ms)
+    gone = [replace(topic, deleted_ms=deleted_ms) for topic in found if topic.deleted_ms is None]
     return described_edit("DELETE TOPICS", gone, image) if gone else Done()
 
 

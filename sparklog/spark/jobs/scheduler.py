@@ -122,7 +122,8 @@ class Scheduler:
 
         Returns how long after its start it is due again, in milliseconds.
         """
-        by, started_ms = (schedule.job.name, log_dir), self._clock.now_ms()
+        by = (schedule.job.name, log_dir)
+        started_ms, begun_ms = self._clock.now_ms(), self._clock.boot_ms()
         reports: list[StepReport] = []
         line: dict[str, Any] = {"job": schedule.job.name, "log_dir": log_dir}
         due_ms = schedule.interval_ms
@@ -146,10 +147,10 @@ class Scheduler:
                 line["error"] += " (Spark is lost: the scheduler ends)"
                 self._exit_code = FAILED
                 self.stopping.set()
-        ended_ms = self._clock.now_ms()
-        self.metrics.ended(by, code, started_ms, ended_ms)
+        duration_ms = self._clock.boot_ms() - begun_ms
+        self.metrics.ended(by, code, duration_ms, self._clock.now_ms())
         self.metrics.done(by, reports)
-        line |= {"exit_code": code, "started_ms": started_ms, "duration_ms": ended_ms - started_ms}
+        line |= {"exit_code": code, "started_ms": started_ms, "duration_ms": duration_ms}
         say({**line, "steps": [report.as_row() for report in reports]})
         return due_ms
 

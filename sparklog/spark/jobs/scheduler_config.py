@@ -3,7 +3,7 @@
     log.dirs = ["/data/log"]                     the log dirs; --log-dir replaces them
     topics = ["flights", "log-*"]                names or shell patterns; without it all topics
     log.retention.check.interval.ms = 300000     a job's interval; -1: never
-    jobs.retention.topics = ["flights"]          a job's own topics
+    jobs.retention.topics = ["flights"]          a job's own topics; [] is all topics
     jobs.verify.repair = true                    a job's own options, by their long name
     sparklog.metrics.port = 9465                 Prometheus; 0: any free port; -1: none
     sparklog.metrics.host = "127.0.0.1"          the address it listens on
@@ -125,7 +125,8 @@ def _schedule(given: Mapping[str, Any], job: ScheduledJob) -> Schedule | None:
         name: _option(given, f"jobs.{job.name}.{name}", default)
         for name, default in job.options().items()
     }
-    topics = _texts(given, f"jobs.{job.name}.topics") or _texts(given, "topics")
+    own = f"jobs.{job.name}.topics"
+    topics = _texts(given, own if own in given else "topics")
     return Schedule(job=job, interval_ms=interval_ms, topics=topics, options=options)
 
 

@@ -55,10 +55,10 @@ class JobMetrics:
         self._failures.labels(*by)
         self._last_success.labels(*by).set(now_ms / 1000)
 
-    def ended(self, by: tuple[str, str], code: int, started_ms: int, ended_ms: int) -> None:
+    def ended(self, by: tuple[str, str], code: int, duration_ms: int, ended_ms: int) -> None:
         """Count a run of (job, log dir) that ended with an exit code."""
         self._runs.labels(*by).inc()
-        self._durations.labels(*by).observe((ended_ms - started_ms) / 1000)
+        self._durations.labels(*by).observe(duration_ms / 1000)
         failures = self._failures.labels(*by)
         if code == FAILED:
             failures.inc()

@@ -57,7 +57,7 @@ class TestNames:
 
 class TestJob:
     def test_has_nothing_to_do(self, flights: CommandLine) -> None:
-        outcome = flights("jobs", "merge-segments", "--topic", "flights", "--seal", "--dry-run")
+        outcome = flights("jobs", "merge-segments", "--topic", "flights", "--dry-run")
 
         assert (outcome.code, outcome.out, outcome.err) == (3, b"", "")
 
@@ -145,6 +145,20 @@ class TestReport:
         print_report(StepReport(job="vacuum", topic="t", rows=(), outcome=Outcome()))
 
         assert capsys.readouterr().out == "vacuum t: done (0.0 s)\n"
+
+    def test_a_plan_may_have_rows_of_several_kinds(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Those of `abort_transactions` have: an id that is forgotten is not aborted."""
+        rows = [{"abort": "x", "age_s": 1}, {"forget": "y", "age_s": 2}]
+        print_report(StepReport(job="job", topic="t", rows=rows))
+
+        assert capsys.readouterr().out.splitlines() == [
+            "job t: would do",
+            "abort  age_s  forget",
+            "x      1      -",
+            "-      2      y",
+        ]
 
 
 class TestImport:

@@ -158,6 +158,12 @@ class TestPlanMerge:
         assert [[entry.log_bytes for entry in group] for group in groups] == [[999, 1]]
         assert plan_merge([*entries[:2], segment(20, 2)], LIMITS, seal=True)[0] == (entries[1],)
 
+    def test_seals_a_slice_of_a_shared_segment(self) -> None:
+        """It may have the log's offsets, but it has no file of its own."""
+        entry = segment(0)._replace(log_path="__shared/x.log")
+
+        assert plan_merge([entry], LIMITS, seal=True) == [(entry,)]
+
     def test_keeps_the_span_of_timestamps(self) -> None:
         first = row(30)[0]
         later = segment(10, 30, min_timestamp=5500, max_timestamp=6000)

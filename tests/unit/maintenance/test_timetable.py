@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.clock import ManualClock
+from sparklog.errors import StorageFullError
 from sparklog.maintenance.timetable import KEPT_MS, RETRY_MS, Timetable
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage.local import LocalFiles
@@ -102,3 +103,14 @@ class TestTimetable:
 
         assert life.run(life.started(), KEPT_MS - 1) == 0
         assert life.started().log.image().version == before
+
+    def test_a_full_disk_holds_up_no_job(self, life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Vacuum is the one that makes room."""
+        timetable = life.started()
+
+        def full(*_: object, **__: object) -> None:
+            raise StorageFullError("no space left on device")
+
+        monkeypatch.setattr(timetable.log, "commit", full)
+
+        assert life.run(timetable) == 0

@@ -1,7 +1,9 @@
 """Vacuum outside of topics: deleted topics, unknown directories, files of other names."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
+from errno import EACCES
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,7 @@ from tests.sweeping import (
     make_old,
     put,
     put_shared,
+    remove,
     sweep,
     two_topics,
     written,
@@ -343,3 +346,37 @@ class TestLogDir:
         with pytest.raises(CorruptMetadataError):
             sweep(log_dir)
         assert orphan.exists()
+
+
+@pytest.mark.parametrize("is_foreign", [True, False])
+def test_a_directory_that_cannot_be_read_is_told_and_holds_up_no_other(
+    log_dir: str, monkeypatch: pytest.MonkeyPatch, is_foreign: bool
+) -> None:
+    deleted = delete(log_dir)
+    hidden = ".Trash-0" if is_foreign else deleted.name
+    Path(log_dir, ".Trash-0").mkdir()
+    remove(log_dir, 0)
+    scandir = os.scandir
+
+    def refuse(path: Any) -> Any:
+        if str(path).endswith(f"/{hidden}"):
+            raise PermissionError(EACCES, "refused")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    swept = sweep(log_dir)
+    problems = [line for one in swept.reports for line in one.as_row()["problems"]]
+
+    assert swept.code == FAILED
+    assert {*problems} == {f"cannot list {hidden} in {log_dir}: Permission denied"}
+    assert (swept.count("segments"), deleted.exists()) == (1, not is_foreign)
+
+
+def test_files_that_are_only_told_need_no_commit(log_dir: str) -> None:
+    directory_of(log_dir).joinpath("t-0", "notes").write_text("mine")
+    Path(log_dir, "README").write_text("ours")
+    before = catalog(log_dir).image().version
+    swept = sweep(log_dir)
+
+    assert [swept.count("unknown_files", topic) for topic in ("t", CLUSTER_METADATA)] == [1, 1]
+    assert catalog(log_dir).image().version == before

@@ -173,6 +173,25 @@ class TestRun:
 
         assert lease.expires_ms <= SystemClock().now_ms() + RETRY_MS
 
+    def test_that_sees_the_clock_set_back_tells_how_long_it_took(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        clock = ManualClock()
+        monkeypatch.setattr(scheduler_module, "SystemClock", lambda: clock)
+
+        def set_back() -> None:
+            clock.sleep_ms(1500)
+            clock.set_wall(clock.now_ms() - 24 * HOUR_MS)
+
+        scheduler = Scheduler(config([log_dir]))
+        scheduler.run(schedule("one", set_back), log_dir)
+        (line,) = runs(capsys)
+        by = {"job": "one", "log_dir": log_dir}
+        total = "sparklog_job_duration_seconds_sum"
+
+        assert (line["duration_ms"], line["steps"][0]["duration_ms"]) == (1500, 1500)
+        assert scheduler.metrics.registry.get_sample_value(total, by) == 1.5
+
 
 class TestTitle:
     @pytest.mark.parametrize(

@@ -57,6 +57,12 @@ class TestKeys:
         assert its is not None
         assert (mine.topics, its.topics) == (["a"], ["b-*"])
 
+    def test_an_empty_list_of_a_job_is_all_topics(self) -> None:
+        found = schedule('topics = ["a"]\njobs.vacuum.topics = []', "vacuum")
+
+        assert found is not None
+        assert found.topics == []
+
     def test_options_may_stand_in_a_table(self) -> None:
         found = schedule("[jobs.verify]\nrepair = true", "verify")
 

@@ -128,6 +128,22 @@ def test_behind_the_last_epoch_each_gets_a_producer_of_its_own(
     assert max(after) < instance.catalog.image().next_producer_id
 
 
+@pytest.mark.parametrize("is_each", [False, True])
+def test_one_that_is_still_open_is_aborted_whatever_clock_the_deletion_goes_by(
+    instance: Instance, client: Client, is_each: bool
+) -> None:
+    """The clock of the machine that deletes the topic is slow."""
+    slow = AdminClient(instance.catalog.files.uri, clock=ManualClock(NOW_MS - 1))
+    if is_each:
+        slow.each.delete_topics([instance.catalog.topic("t").topic_id])
+    else:
+        slow.delete_topics(["t"])
+    slow.undelete_topic("t")
+
+    with pytest.raises(ProducerFencedError):
+        client.commit()
+
+
 def test_a_later_transaction_of_the_producer_is_left_alone(
     instance: Instance, admin: AdminClient, client: Client
 ) -> None:

@@ -119,7 +119,9 @@ class TestPlan:
         parsed, _ = parse_options((*CONSUME_OPTIONS, *HISTORY_OPTIONS), given)
         plan = plan_table(catalog(log_dir), parsed)
 
-        with pytest.raises(OffsetOutOfRangeError, match=r"t-1: .* in the table, which holds \[0, 0"):
+        with pytest.raises(
+            OffsetOutOfRangeError, match=r"t-1: .* in the table, which holds \[0, 0"
+        ):
             plan.parts({}, parsed)
 
     def test_cuts_the_log_alone(self, log_dir: str) -> None:

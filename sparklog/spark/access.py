@@ -141,6 +141,7 @@ class Access:
     def _check_schema(self, schema: StructType) -> None:
         if schema != self.schema:
             raise SchemaError(
-                f"the source has a fixed schema, so schema(…) cannot be given: it is "
+                "the source has a fixed schema: schema(…) cannot be given, and no table be read "
+                "that was made with columns (by saveAsTable, for example): the schema is "
                 f"{self.schema.simpleString()}"
             )

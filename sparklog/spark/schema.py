@@ -102,9 +102,10 @@ INPUT_COLUMNS: Final = {name: allowed for name, (_, allowed) in _INPUT.items()}
 def input_columns(schema: StructType, *, needs_topic: bool) -> list[str]:
     """Return the columns of a DataFrame that are written, in the order of the table above.
 
-    Other columns are ignored, as the Kafka sink ignores them; one that looks misspelt is warned of,
-    for it may hold the keys. Raises SchemaError for a column that is missing (naming the nearest),
-    there twice, differs only in case, or is of the wrong type.
+    Other columns are ignored, as the Kafka sink ignores them; so is `topic` where an option names
+    the topic. One that looks misspelt is warned of, for it may hold the keys. Raises SchemaError
+    for a column that is missing (naming the nearest), there twice, differs only in case, or is of
+    the wrong type.
     """
     names = [field.name for field in schema]
     types = {field.name: field.dataType for field in schema}
@@ -112,8 +113,10 @@ def input_columns(schema: StructType, *, needs_topic: bool) -> list[str]:
     for name in ("value", *(("topic",) if needs_topic else ())):
         if name not in types:
             raise SchemaError(_missing(name, names), column=name)
-    for name, (accepts, allowed) in _INPUT.items():
-        if name in types and not accepts(types[name]):
+    taken = [name for name in _INPUT if name in types and (needs_topic or name != "topic")]
+    for name in taken:
+        accepts, allowed = _INPUT[name]
+        if not accepts(types[name]):
             raise SchemaError(
                 f"column {name} is {types[name].simpleString()}: it must be {allowed}", column=name
             )
@@ -123,7 +126,7 @@ def input_columns(schema: StructType, *, needs_topic: bool) -> list[str]:
             column="offset",
         )
     _warn_of_misspelt(names)
-    return [name for name in _INPUT if name in types]
+    return taken
 
 
 def _refuse_ambiguous(names: list[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from sparklog.model import TopicDescription
 from sparklog.spark.location import spark_location
 from sparklog.storage.files import Files
-from sparklog.table.marks import Marks
+from sparklog.table.marks import NO_MARK, Mark, Marks
 from sparklog.table.of_topic import table_directory
 from sparklog.table.snapshot import Snapshot
 from sparklog.table.stitch import Span
@@ -37,6 +37,10 @@ class TablePart:
     marks: Marks
     files: Sequence[str] = ()
     spans: Mapping[int, Sequence[Span]] = field(default_factory=dict)
+
+    def mark(self, partition: int) -> Mark:
+        """Return the offsets of a partition that the table has; none if it does not know it yet."""
+        return self.marks.partitions.get(partition, NO_MARK)
 
     def condition(self) -> str | None:
         """Return the spans as a condition in SQL; None if they are the whole table."""

@@ -4,7 +4,7 @@ Only the rows of a table tell where a time is in it. So the plan has two steps: 
 bounds that are times (`TablePlan.times`), and `TablePlan.parts` takes the answers.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,7 +57,7 @@ class TablePlan:
         """
         spans: dict[str, dict[int, Sequence[Span]]] = {}
         for key, end in self.ends.items():
-            mark = self.tables[key.topic].marks.partitions[key.partition]
+            mark = self.tables[key.topic].mark(key.partition)
             span = self._span(key, Mark(mark.start, end), offsets, options)
             if span[0] < span[1]:
                 spans.setdefault(key.topic, {})[key.partition] = [span]
@@ -80,13 +80,13 @@ class TablePlan:
                 f"startingOffsetsByTimestampStrategy=latest would start at the table's end"
             )
         first, last = mark.end if start is None else start, mark.end if end is None else end
-        check_order(key, (starting, first), (ending, last))
         if not mark.start <= first <= mark.end or not mark.start <= last <= mark.end:
             problem = (
                 f"{key}: offsets [{first}, {last}) are not all in the table, which holds "
                 f"[{mark.start}, {mark.end})"
             )
             lost(OffsetOutOfRangeError(problem), fails=options["failOnDataLoss"])
+        check_order(key, (starting, first), (ending, last))
         return max(first, mark.start), min(last, mark.end)
 
 
@@ -100,12 +100,11 @@ def plan_table(catalog: Catalog, options: Mapping[str, Any]) -> TablePlan:
     tables = {topic.name: _required(catalog, topic) for topic in wanted.values()}
     starting, ending = parse_bounds(options, "starting"), parse_bounds(options, "ending")
     refuse_others(wanted, starting, ending)
-    known = [key for key in wanted if key.partition in tables[key.topic].marks.partitions]
     return TablePlan(
         tables,
-        {key: starting.of(key) for key in known},
-        {key: ending.of(key) for key in known},
-        _ends(catalog, options, wanted, known, tables),
+        {key: starting.of(key) for key in wanted},
+        {key: ending.of(key) for key in wanted},
+        _ends(catalog, options, wanted, tables),
     )
 
 
@@ -129,19 +128,18 @@ def _ends(
     catalog: Catalog,
     options: Mapping[str, Any],
     wanted: Selected,
-    known: Iterable[TopicPartition],
     tables: Mapping[str, TablePart],
 ) -> dict[TopicPartition, int]:
     """Return the table end of each partition, as of the requested version."""
     past = as_of(catalog, options)
-    ends = {key: tables[key.topic].marks.partitions[key.partition].end for key in known}
+    ends = {key: tables[key.topic].mark(key.partition).end for key in wanted}
     if past is catalog:
         return ends
     image = past.image(*wanted.values())
     return {
         key: max(
             min(end, topic_of(image, wanted[key]).partition(key.partition).last_stable_offset),
-            tables[key.topic].marks.partitions[key.partition].start,
+            tables[key.topic].mark(key.partition).start,
         )
         for key, end in ends.items()
     }

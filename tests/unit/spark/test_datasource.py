@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from sparklog.errors import InvalidOptionError, SparklogWarning
+from sparklog.errors import InvalidOptionError, SchemaError, SparklogWarning
 from sparklog.spark.batch_reader import BatchReader
 from sparklog.spark.datasource import SparklogDataSource
 from sparklog.spark.schema import output_schema
@@ -84,3 +84,11 @@ def test_a_stream_is_not_written_where_its_rows_come_from() -> None:
 
     with pytest.raises(InvalidOptionError, match=r"toTable is not allowed"):
         SparklogDataSource({}).streamWriter(table, overwrite=False)
+
+
+def test_a_table_with_columns_of_its_own_is_not_read(tmp_path: Path) -> None:
+    """The table of saveAsTable has the columns of the DataFrame."""
+    source = SparklogDataSource({"path": str(tmp_path), "subscribe": "t"})
+
+    with pytest.raises(SchemaError, match=r"made with columns \(by saveAsTable, for example\)"):
+        source.reader(output_schema(["key", "value"]))

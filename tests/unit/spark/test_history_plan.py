@@ -8,7 +8,7 @@ import pytest
 
 from sparklog.admin import erase_table
 from sparklog.config.options import CONSUME_OPTIONS, HISTORY_OPTIONS, parse_options
-from sparklog.errors import SparklogWarning, UnknownTopicError
+from sparklog.errors import OffsetOutOfRangeError, SparklogWarning, UnknownTopicError
 from sparklog.spark import history_plan, table_part
 from sparklog.spark.history_plan import HistoryPlan, plan_auto
 from sparklog.spark.location import spark_location
@@ -18,7 +18,7 @@ from sparklog.spark.table_plan import plan_table
 from sparklog.storage import open_files
 from sparklog.table.marks import Mark, Marks
 from tests.erasing import ALICE, erased
-from tests.logs import append, catalog
+from tests.logs import append, catalog, client
 from tests.tables import build, topic_with_table
 
 
@@ -108,6 +108,21 @@ class TestPlan:
         parsed, _ = parse_options((*CONSUME_OPTIONS, *HISTORY_OPTIONS), given)
         with pytest.raises(UnknownTopicError, match=f"for {named}, which the read does not"):
             plan_table(catalog(log_dir), parsed)
+
+    @pytest.mark.parametrize("side", ["startingOffsets", "endingOffsets"])
+    def test_of_the_table_alone_refuses_offsets_of_a_partition_that_it_lacks(
+        self, log_dir: str, side: str
+    ) -> None:
+        client(log_dir).create_partitions({"t": 2})
+        append(log_dir, 1, ["new", "newer"])
+        given = {"subscribe": "t", side: '{"t": {"1": 1}}'}
+        parsed, _ = parse_options((*CONSUME_OPTIONS, *HISTORY_OPTIONS), given)
+        plan = plan_table(catalog(log_dir), parsed)
+
+        with pytest.raises(
+            OffsetOutOfRangeError, match=r"t-1: .* in the table, which holds \[0, 0"
+        ):
+            plan.parts({}, parsed)
 
     def test_cuts_the_log_alone(self, log_dir: str) -> None:
         assert len(self.plan(log_dir, minPartitions=2).log) == 2

@@ -305,6 +305,27 @@ class TestRanges:
         read = list(task(iter([pa.record_batch({"id": [1]})])))
         assert offsets(read) == [*range(133, 200), *range(66, 133)]
 
+    def test_of_other_tasks_are_not_unpickled(self, log_dir: str) -> None:
+        """Each of 10,000 tasks gets the ranges of all; none of them needs more than its own."""
+        found = Planned(log_dir, *split(log_dir))
+        others: Any = Unloadable()
+        task = pickle.loads(pickle.dumps(RangesTask(found.task, [found.ranges[:1], [others]])))
+
+        assert offsets(list(task(iter([pa.record_batch({"id": [0]})])))) == [*range(66)]
+        with pytest.raises(ValueError, match="unpickled"):
+            list(task(iter([pa.record_batch({"id": [1]})])))
+
+
+class Unloadable:
+    """What can be pickled, and raises when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _refuse, ()
+
+
+def _refuse() -> None:
+    raise ValueError("unpickled")
+
 
 def split(log_dir: str) -> tuple[dict[str, Any], list[ReadRange]]:
     """The whole log in three ranges."""

@@ -52,8 +52,9 @@ class TestInput:
             ("value binary, key string", ["key", "value"]),
             (
                 "headers headers, partition int, topic string, key string, value binary",
-                ["key", "value", "topic", "partition", "headers"],
+                ["key", "value", "partition", "headers"],
             ),
+            ("value string, topic int", ["value"]),  # an option names the topic
             ("value string, timestamp timestamp_ntz", ["value", "timestamp"]),
             ("value string, timestamp bigint", ["value", "timestamp"]),
             ("value string, timestampType int, more double", ["value"]),
@@ -73,7 +74,6 @@ class TestInput:
             ("valeu string", "required column value not found; did you mean valeu"),
             ("value int", "column value is int: it must be string or binary"),
             ("value string, key bigint", "column key is bigint: it must be string or binary"),
-            ("value string, topic binary", "column topic is binary: it must be string"),
             ("value string, partition bigint", "column partition is bigint: it must be int"),
             ("value string, offset bigint", "column offset needs column partition: without either"),
             ("value string, partition int, offset int", "column offset is int: it must be bigint"),
@@ -92,9 +92,21 @@ class TestInput:
         with pytest.raises(SchemaError, match=message):
             input_columns(schema(columns), needs_topic=False)
 
-    def test_asks_for_the_topic_when_no_option_names_it(self) -> None:
-        with pytest.raises(SchemaError, match=r"column topic not found \(or give the option topic"):
-            input_columns(schema("value string"), needs_topic=True)
+    @pytest.mark.parametrize(
+        ("columns", "message"),
+        [
+            ("value string", r"column topic not found \(or give the option topic"),
+            ("value string, topic binary", "column topic is binary: it must be string"),
+        ],
+    )
+    def test_asks_for_the_topic_when_no_option_names_it(self, columns: str, message: str) -> None:
+        with pytest.raises(SchemaError, match=message):
+            input_columns(schema(columns), needs_topic=True)
+
+    def test_has_the_topic_when_no_option_names_it(self) -> None:
+        given = schema("topic string, value string")
+
+        assert input_columns(given, needs_topic=True) == ["value", "topic"]
 
     @pytest.mark.parametrize("name", ["keys", "headrs", "Timestmap", "partitions"])
     def test_warns_of_what_looks_misspelt(self, name: str) -> None:

@@ -15,7 +15,14 @@ from sparklog.interop.consumer_offsets import GroupOffset, consumer_offsets
 from sparklog.interop.control_records import control_text
 from sparklog.interop.coordinator_records import decode_offsets
 from sparklog.interop.java_records import JavaRecord
-from tests.broker_files import TRANSACTIONAL, batch, marker, patched, write_segment
+from tests.broker_files import (
+    TRANSACTIONAL,
+    batch,
+    emptied_marker,
+    marker,
+    patched,
+    write_segment,
+)
 from tests.compat.cases import BROKER
 from tests.foreign_bytes import BYTES, only_ours
 
@@ -175,6 +182,16 @@ class TestConsumerOffsets:
         write_segment(folder, 0, pending, commit_of(b"g", later, 1), marker(2, 7, 1))
 
         assert [one.offset for one in self.found(tmp_path)] == expected
+
+    def test_those_of_a_transaction_wait_for_a_marker(self, tmp_path: Path) -> None:
+        folder = tmp_path / "__consumer_offsets-0"
+        folder.mkdir()
+        pending = patched(commit_of(b"g", 5, 1), 7, TRANSACTIONAL)
+        write_segment(folder, 0, emptied_marker(0, 7), pending, emptied_marker(2, 8))
+
+        assert self.found(tmp_path) == []
+        write_segment(folder, 3, marker(3, 7, 1))
+        assert [one.offset for one in self.found(tmp_path)] == [5]
 
     def test_what_a_broker_kept(self) -> None:
         groups = [

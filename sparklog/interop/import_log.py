@@ -191,7 +191,7 @@ def _works(
                 transactions=log.transactions,
                 epochs=log.epochs,
                 producers=tuple(log.producers.values()),
-                log_start=starts.get(one.topic_partition, 0),
+                log_start=starts.get(one.topic_partition),
                 cleaner_offset=cleaned.get(one.topic_partition, 0),
             )
             works.append(ImportWork(one, known, catalog.files, topics[name], rules, options.flush))

@@ -79,6 +79,23 @@ class TestCoordinators:
             b"due to: non-nullable field group was serialized as null."
         )
 
+    def test_records_that_only_a_broker_reads(self) -> None:
+        topic = bytes(16) + b"\2t" + b"\0\0\0\3" + b"\2" + b"\0\0\0\1\2\2r\0" + b"\0"
+        topics = JavaRecord(0, 0, b"\0\4\0\1g", b"\0\0\2" + topic + b"\0")
+        resolved = b"\0\0\2\2t" + (7).to_bytes(8, "big") + (9).to_bytes(8, "big") + b"\0"
+        expression = JavaRecord(0, 0, b"\0\x10\0\1g\0\2t.", resolved)
+
+        metadata = b'"numPartitions":3,"partitionMetadata":[{"partition":1,"racks":["r"]}]'
+        named = b'"topicId":"AAAAAAAAAAAAAAAAAAAAAA","topicName":"t"'
+        assert decode_offsets(topics) == (
+            b'{"type":"4","data":{"groupId":"g"}}',
+            b'{"version":"0","data":{"topics":[{%s,%s}]}}' % (named, metadata),
+        )
+        assert decode_offsets(expression) == (
+            b'{"type":"16","data":{"groupId":"g","regularExpression":"t."}}',
+            b'{"version":"0","data":{"topics":["t"],"version":7,"timestamp":9}}',
+        )
+
     def test_older_versions_of_a_group(self) -> None:
         key = b"\0\2\0\1g"
         member = b"\0\1m\0\1c\0\1h" + b"\0\0\0\1" + b"\0\0\0\1s\0\0\0\1a"

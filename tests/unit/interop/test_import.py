@@ -286,7 +286,7 @@ class TestAgain:
         interop.run()
         newest.write_bytes(batch(0, 4))
 
-        assert "was imported in part, up to 2" in interop.problem()
+        assert "was imported in part, up to 2: this is another log" in interop.problem()
 
     @pytest.mark.parametrize("base", [0, 3])
     def test_a_log_that_ends_before_is_another_one(self, base: int, interop: Interop) -> None:

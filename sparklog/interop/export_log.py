@@ -29,6 +29,7 @@ from sparklog.interop.checkpoints import (
 )
 from sparklog.interop.export_partition import Exported, ExportRules, PartitionExport
 from sparklog.interop.staging import LIST, NAME, Staging, replace_file
+from sparklog.log.names import RESERVED_TOPICS
 from sparklog.metadata.catalog import Catalog, topic_directory
 from sparklog.metadata.image import PartitionLog
 from sparklog.model import TopicDescription, TopicPartition
@@ -40,10 +41,11 @@ CHECKPOINTS: Final = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
-    """Options of an export. `topics` None means all; `replace` overwrites partitions of the target.
+    """Options of an export. `topics` None means all except RESERVED_TOPICS.
 
-    `link` makes hard links of sealed segments if possible, instead of copies: if the broker
-    truncates its log, the segment here is truncated, too. Without `flush` segments are not synced.
+    `replace` overwrites partitions of the target. `link` makes hard links of sealed segments if
+    possible, instead of copies: if the broker truncates its log, the segment here is truncated,
+    too. Without `flush` segments are not synced.
     """
 
     topics: Sequence[str] | None = None
@@ -124,7 +126,7 @@ _Job = tuple[TopicDescription, TopicPartition, PartitionLog]
 
 def _topics(catalog: Catalog, names: Sequence[str] | None) -> list[TopicDescription]:
     if names is None:
-        return list(catalog.topics().values())
+        return [one for name, one in catalog.topics().items() if name not in RESERVED_TOPICS]
     return [catalog.topic(name) for name in dict.fromkeys(names)]
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient
+from sparklog.coordinator.offsets_topic import offsets_topic
+from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import (
     CorruptionError,
     CorruptRecordError,
@@ -67,6 +69,16 @@ class TestInto:
             export_into(interop.catalog, str(second), ExportOptions())
         export_into(interop.catalog, str(second), ExportOptions(replace=True))
         assert (second / "t-0" / LOG).read_bytes() == b""
+
+    def test_groups_go_along_only_if_they_are_named(self, interop: Interop, second: Path) -> None:
+        new_topic(interop.log_dir, partitions=1, config={"retention.ms": "-1"})
+        append(interop.log_dir, 0, ["a"])
+        offsets_topic(interop.catalog, interop.catalog.clock, 1)
+
+        [report] = export_into(interop.catalog, str(second), ExportOptions())
+        assert str(report.topic_partition) == "t-0"
+        with pytest.raises(UsageError, match="no partition __consumer_offsets-0"):
+            export_into(interop.catalog, str(second), ExportOptions(topics=[OFFSETS_TOPIC]))
 
     def test_a_partition_that_is_not_there(self, interop: Interop, second: Path) -> None:
         new_topic(interop.log_dir, partitions=2)

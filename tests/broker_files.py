@@ -54,8 +54,16 @@ def patched(data: bytes, producer: int, attributes: int, sequence: int = -1) -> 
 def marker(offset: int, producer: int, kind: int, *, epoch: int = 0) -> bytes:
     """A control batch: 0 ABORT, 1 COMMIT."""
     record = b"\0\0\0" + b"\x08" + struct.pack(">hh", 0, kind) + b"\x0c" + b"\0" * 6 + b"\0"
-    body = bytes([2 * len(record)]) + record
-    head = struct.pack(">hiqqqhii", TRANSACTIONAL | CONTROL, 0, T0, T0, producer, 0, -1, 1)
+    return _control_batch(offset, producer, epoch, 1, bytes([2 * len(record)]) + record)
+
+
+def emptied_marker(offset: int, producer: int) -> bytes:
+    """A control batch whose marker a broker's cleaner has removed."""
+    return _control_batch(offset, producer, 0, 0, b"")
+
+
+def _control_batch(offset: int, producer: int, epoch: int, count: int, body: bytes) -> bytes:
+    head = struct.pack(">hiqqqhii", TRANSACTIONAL | CONTROL, 0, T0, T0, producer, 0, -1, count)
     crc = google_crc32c.value(head + body)
     size = 9 + len(head) + len(body)
     return struct.pack(">qiibI", offset, size, epoch, 2, crc) + head + body

@@ -9,7 +9,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 
-from sparklog.errors import CorruptionError, LogDirError
+from sparklog.errors import CorruptionError, LogDirError, StorageError
 from sparklog.interop.broker_dir import BrokerDir, PartitionDir
 from sparklog.interop.examine import source_of, walked
 from sparklog.model import TopicPartition
@@ -45,23 +45,28 @@ class BrokerDirs:
 
         Directories with a `problem` are all returned; a partition.metadata without an id is a
         problem. Raises LogDirError for a topic that has two ids, also in a single log directory:
-        one of the two topics was deleted. The ids of topics that are not `wanted` (None: all) do
-        not matter.
+        one of the two topics was deleted. Nothing is read of topics that are not `wanted` (None:
+        all).
         """
         found = [one for directory in self._dirs for one in directory.partitions()]
-        _check_ids(one for one in found if wanted is None or one.topic_partition.topic in wanted)
+        if wanted is None:
+            wanted = {one.topic_partition.topic for one in found}
+        _check_ids(one for one in found if one.topic_partition.topic in wanted)
         if len(self._dirs) > 1:
             replicas: dict[TopicPartition, list[PartitionDir]] = {}
             for one in found:
                 if one.problem is None:
                     replicas.setdefault(one.topic_partition, []).append(one)
             found = [one for one in found if one.problem is not None]
-            found += [_furthest(each) for each in replicas.values()]
+            found += [
+                _furthest(each) if place.topic in wanted else each[0]
+                for place, each in replicas.items()
+            ]
         return sorted(found, key=lambda one: (one.topic_partition, one.path))
 
     def partitions_of(self, topic: str) -> list[PartitionDir]:
         """Return the directories of one topic's partitions, as `partitions`."""
-        return [one for one in self.partitions() if one.topic_partition.topic == topic]
+        return [one for one in self.partitions({topic}) if one.topic_partition.topic == topic]
 
     def offsets(
         self, name: str, partitions: Iterable[PartitionDir]
@@ -105,7 +110,7 @@ def _furthest(replicas: Sequence[PartitionDir]) -> PartitionDir:
 def end_of(partition: PartitionDir) -> tuple[int, int]:
     """Return the leader epoch of a log's last batch, -1 without one, and the log's end offset.
 
-    NOTHING if the log is damaged.
+    NOTHING if the log is damaged, or cannot be read.
     """
     try:
         segments = partition.segments()
@@ -118,6 +123,6 @@ def end_of(partition: PartitionDir) -> tuple[int, int]:
             if end != NOTHING:
                 # If the last segments have expired, the broker keeps an empty one at the log's end.
                 return end[0], max(end[1], segments[-1].base_offset)
-    except CorruptionError:
+    except (CorruptionError, StorageError):
         return NOTHING
     return -1, max((files.base_offset for files in segments), default=0)

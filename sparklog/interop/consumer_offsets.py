@@ -91,6 +91,8 @@ class _Commits:
         """Take a table of one batch."""
         producer = int(batch.producer_id[0])
         if batch.is_control[0]:
+            if not batch.record_count[0]:
+                return  # emptied by the cleaner, with its transaction
             ended = self.pending.pop(producer, [])
             self._held -= len(ended)
             if marker_of(view, batch) == COMMIT:

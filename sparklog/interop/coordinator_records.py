@@ -1,6 +1,6 @@
 """Records of __consumer_offsets and __transaction_state as Kafka's dump tool prints them."""
 
-from typing import Any
+from typing import Any, Final
 
 from sparklog.coordinator.consumer_protocol import ASSIGNMENT, CONSUMER, SUBSCRIPTION
 from sparklog.coordinator.messages import MessageReader, Schema, json_text
@@ -9,10 +9,26 @@ from sparklog.errors import CorruptRecordError, UnknownRecordTypeError
 from sparklog.interop.dump_batches import Decoded
 from sparklog.interop.java_records import JavaRecord
 
+_PARTITION: Final[Schema] = (("partition", "int32"), ("racks", ["string"]))
+_TOPIC: Final[Schema] = (
+    ("topicId", "uuid"),
+    ("topicName", "string"),
+    ("numPartitions", "int32"),
+    ("partitionMetadata", [_PARTITION]),
+)
+_EXPRESSION: Final[Schema] = (("groupId", "string"), ("regularExpression", "string"))
+_RESOLVED: Final[Schema] = (("topics", ["string"]), ("version", "int64"), ("timestamp", "int64"))
+_PRINTED: Final = {
+    **GROUP_RECORDS,
+    4: Kind((("groupId", "string"),), {0: (("topics", [_TOPIC]),)}, 0),
+    16: Kind(_EXPRESSION, {0: _RESOLVED}, 0),
+}
+"""Only a broker reads types 4 (topics, before Kafka 4.1) and 16 (regular expressions)."""
+
 
 def decode_offsets(record: JavaRecord) -> Decoded:
     """Return key and value of a record of __consumer_offsets as `--offsets-decoder` prints them."""
-    return _decoded(GROUP_RECORDS, record)
+    return _decoded(_PRINTED, record)
 
 
 def decode_transactions(record: JavaRecord) -> Decoded:

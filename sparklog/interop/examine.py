@@ -56,7 +56,7 @@ class Examined:
 class Source:
     """The place of a `.log`: bytes [start, size) of `name` in `files`; `path` is for messages.
 
-    `is_newest`: the file may end with a part of a batch, if its broker was killed, or with zeros,
+    `is_newest`: the file may end with a part of a batch, if its broker was killed, and with zeros,
     if there was a power cut or the topic has `preallocate=true`.
     """
 
@@ -78,9 +78,10 @@ def source_of(partition: PartitionDir, files: SegmentFiles, *, is_newest: bool) 
 def walked(source: Source) -> Iterator[tuple[Bytes, int, BatchTable]]:
     """Yield (bytes, their position in the file, batches) window by window.
 
-    Ends before a torn batch, or before zeros behind a batch, if the file is the newest. Raises
-    CorruptRecordError with file and position if there is no batch, or a batch above
-    BATCH_BYTES_MAX.
+    If the file is the newest, it ends before a batch that the file's end cuts off, and before one
+    of which only the beginning was written, with zeros from there to the file's end: so a starting
+    broker cuts it (LogSegment.recover). Raises CorruptRecordError with file and position if there
+    is no batch, or a batch above BATCH_BYTES_MAX.
     """
     position, need = source.start, WINDOW_BYTES
     while position < source.size:
@@ -88,7 +89,11 @@ def walked(source: Source) -> Iterator[tuple[Bytes, int, BatchTable]]:
         view = byte_view(source.files.view(source.name, min(need, left), position))
         scan = scan_batches(view)
         if len(scan.batches):
-            yield view, position, scan.batches
+            whole = _written(source, view, position, scan.batches)
+            if len(whole):
+                yield view, position, whole
+            if len(whole) < len(scan.batches):
+                return
             position, need = position + scan.end, WINDOW_BYTES
             continue
         problem = scan.problem or "the file has become shorter"
@@ -100,15 +105,30 @@ def walked(source: Source) -> Iterator[tuple[Bytes, int, BatchTable]]:
                 need = size
                 continue
         if source.is_newest and (
-            problem.startswith("truncated") or _ends_in_zeros(source, position)
+            problem.startswith("truncated") or _is_zero(source, position + layout.HEADER_PREFIX)
         ):
             return
         raise CorruptRecordError(problem, file=source.path, position=position)
 
 
-def _ends_in_zeros(source: Source, position: int) -> bool:
-    """Whether a batch lies before `position`, and every byte from there to the file's end is 0."""
-    return position > 0 and not any(
+def _written(source: Source, view: Bytes, position: int, batches: BatchTable) -> BatchTable:
+    """Return the batches of a window without the last one, if only its beginning was written.
+
+    Then its checksum is wrong, and its last byte and all behind it is 0.
+    """
+    last, end = batches.slice(len(batches) - 1), int(batches.end_position[-1])
+    if not source.is_newest or view[end - 1]:
+        return batches
+    try:
+        verify_checksums(view, last)
+    except CorruptRecordError:
+        return batches.slice(0, -1) if _is_zero(source, position + end) else batches
+    return batches
+
+
+def _is_zero(source: Source, position: int) -> bool:
+    """Whether every byte from `position` to the file's end is 0."""
+    return not any(
         byte_view(source.files.view(source.name, WINDOW_BYTES, start)).any()
         for start in range(position, source.size, WINDOW_BYTES)
     )
@@ -164,11 +184,12 @@ def _earliest(known: int | None, batches: BatchTable) -> int | None:
 
 
 def marker_of(view: Bytes, batch: BatchTable) -> int:
-    """Return the type of the control record in a table of one batch. Raises CorruptRecordError."""
+    """Return the type of the control record in a table of one batch, which has one.
+
+    Raises CorruptRecordError.
+    """
     position, size = int(batch.position[0]), int(batch.size[0])
-    for record in records_at(view, position, size):
-        return control_type(record.key)
-    raise CorruptRecordError("a control batch without a record", position=position)
+    return control_type(next(records_at(view, position, size)).key)
 
 
 def _checked(view: Bytes, batches: BatchTable) -> int | None:

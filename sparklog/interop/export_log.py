@@ -17,15 +17,19 @@ from sparklog.errors import LogDirError, UsageError
 from sparklog.interop.broker_dir import BrokerDir, PartitionDir
 from sparklog.interop.checkpoints import (
     CLEANER,
+    EPOCH_MAX,
     HIGH_WATERMARK,
+    LEADER_EPOCH,
     LOG_START,
     PARTITION_METADATA,
     RECOVERY_POINT,
     encode_offsets,
     encode_topic_id,
+    read_epochs,
 )
 from sparklog.interop.export_partition import Exported, ExportRules, PartitionExport
 from sparklog.interop.staging import LIST, NAME, Staging, replace_file
+from sparklog.log.names import RESERVED_TOPICS
 from sparklog.metadata.catalog import Catalog, topic_directory
 from sparklog.metadata.image import PartitionLog
 from sparklog.model import TopicDescription, TopicPartition
@@ -37,10 +41,11 @@ CHECKPOINTS: Final = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
-    """Options of an export. `topics` None means all; `replace` overwrites partitions of the target.
+    """Options of an export. `topics` None means all except RESERVED_TOPICS.
 
-    `link` makes hard links of sealed segments if possible, instead of copies: if the broker
-    truncates its log, the segment here is truncated, too. Without `flush` segments are not synced.
+    `replace` overwrites partitions of the target. `link` makes hard links of sealed segments if
+    possible, instead of copies: if the broker truncates its log, the segment here is truncated,
+    too. Without `flush` segments are not synced.
     """
 
     topics: Sequence[str] | None = None
@@ -81,12 +86,14 @@ def export_into(catalog: Catalog, log_dir: str, options: ExportOptions) -> list[
         topics = _topics(catalog, options.topics)
         _check_no_others(known, topics)
         staging = Staging(broker.path, flush=options.flush)
+        epochs: dict[TopicPartition, int] = {}
         for topic in topics:
             for topic_partition in _partitions_of(topic):
                 _check_target(topic_partition, found.get(topic_partition), topic)
+                epochs[topic_partition] = _newest_epoch(found[topic_partition])
                 if not options.replace and str(topic_partition) not in staging.moving:
                     _check_empty(topic_partition, found[topic_partition])
-        return _exported(catalog, broker.path, topics, options, staging)
+        return _exported(catalog, broker.path, topics, options, staging, epochs)
 
 
 def export_to(catalog: Catalog, directory: str, options: ExportOptions) -> list[ExportReport]:
@@ -110,7 +117,7 @@ def export_to(catalog: Catalog, directory: str, options: ExportOptions) -> list[
             f"{directory} is not empty (it has {others[0]}): give another, or --replace"
         )
     _check_no_others(BrokerDir(path).partitions(), topics)
-    return _exported(catalog, path, topics, options, staging, has_ids=False)
+    return _exported(catalog, path, topics, options, staging)
 
 
 _Job = tuple[TopicDescription, TopicPartition, PartitionLog]
@@ -119,7 +126,7 @@ _Job = tuple[TopicDescription, TopicPartition, PartitionLog]
 
 def _topics(catalog: Catalog, names: Sequence[str] | None) -> list[TopicDescription]:
     if names is None:
-        return list(catalog.topics().values())
+        return [one for name, one in catalog.topics().items() if name not in RESERVED_TOPICS]
     return [catalog.topic(name) for name in dict.fromkeys(names)]
 
 
@@ -160,15 +167,24 @@ def _check_empty(topic_partition: TopicPartition, found: PartitionDir) -> None:
         )
 
 
+def _newest_epoch(target: PartitionDir) -> int:
+    """Return the newest leader epoch in a partition's checkpoint; 0, a new topic's, without one.
+
+    A broker that has only followed another one has no entry. Raises CorruptionError.
+    """
+    epochs = read_epochs(target.read(LEADER_EPOCH), f"{target.path}/{LEADER_EPOCH}")
+    return epochs[-1].epoch if epochs else 0
+
+
 def _exported(
     catalog: Catalog,
     path: str,
     topics: Sequence[TopicDescription],
     options: ExportOptions,
     staging: Staging,
-    *,
-    has_ids: bool = True,
+    newest_epochs: Mapping[TopicPartition, int] | None = None,
 ) -> list[ExportReport]:
+    """Export; `newest_epochs` are those of a broker's partitions, None for a new directory."""
     image = catalog.image(*topics)
     jobs = [
         (topic, topic_partition, image.topics[topic.topic_id].partition(topic_partition.partition))
@@ -178,11 +194,14 @@ def _exported(
 
     def export(job: _Job) -> ExportReport:
         topic, topic_partition, _ = job
-        if not has_ids:
+        newest_epoch = EPOCH_MAX
+        if newest_epochs is not None:
+            newest_epoch = newest_epochs[topic_partition]
+        else:
             staging.folder(topic_partition).write_new(
                 PARTITION_METADATA, encode_topic_id(topic.topic_id)
             )
-        return _partition(catalog, job, options, staging)
+        return _partition(catalog, job, options, staging, newest_epoch)
 
     topic_partitions = [topic_partition for _, topic_partition, _ in jobs]
     staging.begin(topic_partitions)
@@ -200,12 +219,18 @@ def _exported(
 
 
 def _partition(
-    catalog: Catalog, job: _Job, options: ExportOptions, staging: Staging
+    catalog: Catalog, job: _Job, options: ExportOptions, staging: Staging, newest_epoch: int
 ) -> ExportReport:
     topic, topic_partition, log = job
     target = staging.folder(topic_partition)
     config = TopicConfig.parse(topic.configs)
-    rules = ExportRules.of(config, check=options.check, link=options.link, durable=options.flush)
+    rules = ExportRules.of(
+        config,
+        check=options.check,
+        link=options.link,
+        durable=options.flush,
+        newest_epoch=newest_epoch,
+    )
     done = PartitionExport(catalog.files, topic_directory(topic), target, rules).run(log)
     if options.flush:
         target.sync(done.paths)

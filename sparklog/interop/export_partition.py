@@ -6,21 +6,25 @@
 <base>.index  .timeindex        copies, or built; 0 bytes if they have no entry
 <base>.txnindex                 aborted transactions whose marker is in the segment
 <end>.log  <end>.txnindex       ABORT markers of open transactions
-leader-epoch-checkpoint         the log's epochs
+leader-epoch-checkpoint         the log's epochs, none above the target's
 <end>.snapshot                  the log's producers, if there are any, at the end behind the markers
 
 Segments that must be rewritten (slices of shared segments, and files with other offsets than the
 log) are joined with such neighbours up to the topic's segment.bytes and segment.ms.
+
+Leader epochs above the newest one of the target become this epoch, in the batches, too. A broker
+drops the epochs above its own from its checkpoint. It then does not know where they end, and
+refuses a follower whose last batch has one of them (UnifiedLog.lastOffsetForLeaderEpoch).
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from sparklog.config import TopicConfig
 from sparklog.errors import CorruptRecordError
 from sparklog.interop.abort_markers import AbortMarker, abort_markers, encode_abort
-from sparklog.interop.checkpoints import LEADER_EPOCH, encode_epochs
+from sparklog.interop.checkpoints import EPOCH_MAX, LEADER_EPOCH, encode_epochs
 from sparklog.interop.epochs import epochs_from
 from sparklog.interop.producer_snapshot import SNAPSHOT_SUFFIX, encode_snapshot
 from sparklog.interop.sequences import entry_of
@@ -35,7 +39,12 @@ from sparklog.metadata.edit import EpochStart
 from sparklog.metadata.image import PartitionLog
 from sparklog.model import MAX_RELATIVE_OFFSET, SegmentEntry
 from sparklog.record import layout
-from sparklog.record.batches import BatchTable, byte_view, with_offsets_raised
+from sparklog.record.batches import (
+    BatchTable,
+    byte_view,
+    with_epochs_at_most,
+    with_offsets_raised,
+)
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 
@@ -48,7 +57,8 @@ class ExportRules:
     """The rules by which a topic's files are written.
 
     `check` verifies the copied batches; `link` makes hard links if possible, instead of copies;
-    `durable` files will be synced. Segments are joined up to `segment_bytes` and `segment_ms`.
+    `durable` files will be synced. Segments are joined up to `segment_bytes` and `segment_ms`. No
+    leader epoch is above `newest_epoch`.
     """
 
     segment_bytes: int
@@ -56,9 +66,18 @@ class ExportRules:
     check: bool = True
     link: bool = False
     durable: bool = False
+    newest_epoch: int = EPOCH_MAX
 
     @classmethod
-    def of(cls, config: TopicConfig, *, check: bool, link: bool, durable: bool) -> "ExportRules":
+    def of(
+        cls,
+        config: TopicConfig,
+        *,
+        check: bool,
+        link: bool,
+        durable: bool,
+        newest_epoch: int = EPOCH_MAX,
+    ) -> "ExportRules":
         """Return the rules of a topic with these configs."""
         return cls(
             segment_bytes=config.segment_bytes,
@@ -66,7 +85,16 @@ class ExportRules:
             check=check,
             link=link,
             durable=durable,
+            newest_epoch=newest_epoch,
         )
+
+    def lowered(self, epochs: Iterable[EpochStart]) -> list[EpochStart]:
+        """Return epochs as they are written: of several that become one the first."""
+        found: dict[int, EpochStart] = {}
+        for epoch, start in epochs:
+            lowered = min(epoch, self.newest_epoch)
+            found.setdefault(lowered, EpochStart(lowered, start))
+        return list(found.values())
 
 
 @dataclass(slots=True)
@@ -97,6 +125,7 @@ class PartitionExport:
         self._target = target
         self._rules = rules
         self._done = Exported()
+        self._linked_below = 0
 
     def run(self, log: PartitionLog) -> Exported:
         """Write the segments, in the order of their offsets, and the epochs.
@@ -104,10 +133,12 @@ class PartitionExport:
         Raises CorruptRecordError naming the file, and MissingFileError; written files stay.
         """
         entries = log.entries(log.log_start_offset)
+        lowered = [one.start_offset for one in log.epochs if one.epoch > self._rules.newest_epoch]
+        self._linked_below = min(lowered, default=log.log_end_offset)
         for segment in joined(entries, self._rules):
             self._segment(segment, is_newest=segment[-1].next_offset == log.log_end_offset)
         end = entries[-1].next_offset if entries else 0
-        epochs = epochs_from(log.epochs, log.log_start_offset)
+        epochs = self._rules.lowered(epochs_from(log.epochs, log.log_start_offset))
         markers = abort_markers(self._files, self._directory, log)
         if markers or not entries or end < log.log_end_offset:
             # Also if the log end lies behind a gap, or if all segments have expired.
@@ -164,6 +195,8 @@ class PartitionExport:
         path = log_path(self._directory, entry)
         if not self._rules.link or not isinstance(self._files, LocalFiles):
             return False
+        if entry.next_offset > self._linked_below:
+            return False  # its leader epochs are lowered
         found = self._files.stat(path)
         if found is None or found.bytes != entry.log_bytes:
             return False  # readers here stop at log_bytes, a broker reads to the file's end
@@ -198,7 +231,7 @@ class PartitionExport:
                         base_offset=batches.base_offset + shift,
                         last_offset=batches.last_offset + shift,
                     )
-                yield view.data, batches
+                yield with_epochs_at_most(view, batches, self._rules.newest_epoch).data, batches
         except CorruptRecordError as error:
             raise error.in_file(log_path(self._directory, entry), entry.log_position) from None
 

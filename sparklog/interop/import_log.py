@@ -144,9 +144,10 @@ def _imported(
     for path in broker.paths:
         check_finished(path)
     partitions = broker.partitions(options.topics)
-    if not partitions:
-        raise LogDirError(f"{broker} has no partition: give what a broker's log.dirs names")
-    chosen = _chosen(partitions, options.topics)
+    chosen = _chosen(partitions, options.topics) if partitions else []
+    if not chosen:
+        whose = " but those of the broker's own topics" if partitions else ""
+        raise LogDirError(f"{broker} has no partition{whose}: give what a broker's log.dirs names")
     reports = [
         PartitionReport(topic_partition=one.topic_partition, problem=one.problem)
         for one in chosen
@@ -191,7 +192,7 @@ def _works(
                 transactions=log.transactions,
                 epochs=log.epochs,
                 producers=tuple(log.producers.values()),
-                log_start=starts.get(one.topic_partition, 0),
+                log_start=starts.get(one.topic_partition),
                 cleaner_offset=cleaned.get(one.topic_partition, 0),
             )
             works.append(ImportWork(one, known, catalog.files, topics[name], rules, options.flush))

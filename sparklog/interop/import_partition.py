@@ -53,7 +53,7 @@ class ImportRules:
 class Known:
     """A partition before the import: its log here, and its entries in the broker's checkpoints.
 
-    `newest` is the newest segment here.
+    `newest` is the newest segment here. `log_start` is None if the checkpoint has no entry.
     """
 
     state: PartitionState
@@ -61,7 +61,7 @@ class Known:
     transactions: tuple[OpenTransaction, ...] = ()
     epochs: tuple[EpochStart, ...] = ()
     producers: tuple[ProducerState, ...] = ()
-    log_start: int = 0
+    log_start: int | None = None
     cleaner_offset: int = 0
 
 
@@ -159,7 +159,7 @@ class PartitionImport:
             transactions=transactions.unended,
             epochs=self._epochs.below(new_end),
             producers=self._producers_at(new_end),
-            notes=(*map(_lost_end, ended), *_lost_tombstones(known)),
+            notes=(*_missing(known, first), *map(_lost_end, ended), *_lost_tombstones(known)),
         )
 
     def _check_same(self, segments: Sequence[SegmentFiles], known: Known) -> None:
@@ -229,7 +229,7 @@ class PartitionImport:
 
     def _state(self, known: Known, segments: Sequence[SegmentFiles], end: int) -> PartitionState:
         first = segments[0].base_offset if segments else 0
-        start = max(first, known.log_start)
+        start = max(first, known.log_start or 0)
         if start > end:
             raise CorruptionError(
                 f"{self._source.path}: its log begins at {start}, behind its end at {end}"
@@ -339,6 +339,16 @@ def _open_in(snapshot: Sequence[SnapshotState]) -> Mapping[int, int]:
         for one in snapshot
         if one.current_txn_first_offset >= 0
     }
+
+
+def _missing(known: Known, first: int) -> list[str]:
+    """Tell if the broker's files begin at `first`, behind the offset that is due."""
+    is_first = known.state == PartitionState()
+    due = known.log_start if is_first else known.state.imported_end_offset
+    if due is None or first <= due:
+        return []
+    why = "the broker has deleted them, or has them only in remote storage"
+    return [f"offsets {due} to {first - 1} are not in the directory: {why}"]
 
 
 def _lost_end(one: OpenTransaction) -> str:

@@ -94,7 +94,7 @@ def first_new(source: Source, base_offset: int, end: int) -> int:
             if first < end and not batches.is_wrapper[slot]:
                 raise CorruptRecordError(
                     f"the batch of offsets {first} to {batches.last_offset[slot]} was imported in "
-                    f"part, up to {end}",
+                    f"part, up to {end}: {ANOTHER}",
                     file=source.path,
                     position=position + int(batches.position[slot]),
                 )

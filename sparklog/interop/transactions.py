@@ -50,8 +50,13 @@ class Transactions:
         return tuple(OpenTransaction(*one) for one in sorted(self.open.items()))
 
     def add(self, batches: BatchTable, marker_of: MarkerOf) -> None:
-        """Take the next batches of the log."""
-        rows = np.flatnonzero(batches.is_transactional)
+        """Take the next batches of the log.
+
+        A broker's cleaner may leave a control batch without its marker: then no record of the
+        transaction is left (ProducerAppendInfo.append).
+        """
+        is_emptied = batches.is_control & (batches.record_count == 0)
+        rows = np.flatnonzero(batches.is_transactional & ~is_emptied)
         producers = batches.producer_id[rows].tolist()
         offsets = batches.base_offset[rows].tolist()
         control = batches.is_control[rows].tolist()

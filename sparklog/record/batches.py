@@ -181,6 +181,22 @@ def with_offsets_raised(
     return raised
 
 
+def with_epochs_at_most(
+    data: NDArray[np.uint8], batches: BatchTable, newest: int
+) -> NDArray[np.uint8]:
+    """Return the bytes of `batches` with `newest` for each leader epoch above it.
+
+    It is `data` itself if no epoch is. Checksums stay right, because they do not cover the epochs.
+    """
+    higher = np.flatnonzero(batches.leader_epoch > newest)
+    if not len(higher):
+        return data
+    lowered = data.copy()
+    at = (batches.position[higher] + layout.LEADER_EPOCH)[:, None] + np.arange(4)
+    lowered[at] = np.array([newest], ">i4").view(np.uint8)
+    return lowered
+
+
 def put_offsets(data: NDArray[np.uint8], positions: Int64s, offsets: Int64s) -> None:
     """Write the base offsets of the batches at these positions into `data`."""
     at = (positions + layout.BASE_OFFSET)[:, None] + np.arange(8)

@@ -112,7 +112,7 @@ def strange_files() -> Iterator[Case]:
         lambda at: os.mkfifo(at / "leader-epoch-checkpoint"),
         "/leader-epoch-checkpoint: no plain file",
     )
-    yield Case("strange.zeros", lambda at: _sparse(at, 2**31 - 1), f"/{LOG}, position 0: ")
+    yield Case("strange.zeros", _zeros, f"/{LOG}, position 0: ")
     yield Case("strange.large", lambda at: _sparse(at, 2**40), f"/{LOG}: 1099511627776 bytes")
 
 
@@ -137,6 +137,12 @@ def neighbours() -> Iterator[Case]:
     yield Case("overlap", overlap, f"/{LOG}: it ends at offset 9, and the next segment begins at 5")
     yield Case("astray", astray, f"/{0:020d}.index: entry 0 says 1000000; positions")
     yield Case("huge", huge, f"/{0:020d}.index: entry 1 says 0; offsets ascend")
+
+
+def _zeros(folder: Path) -> None:
+    """A segment of zeros before another one: only the newest may be without a batch."""
+    _sparse(folder, 2**31 - 1)
+    write_segment(folder, 2, batch(2))
 
 
 def _sparse(folder: Path, size: int) -> None:

@@ -34,7 +34,8 @@ class Move:
             self.member = alone(client)
             assert self.member.commit({FLIGHTS: 7}) == [ErrorCode.none]
             assert GroupMember(client, "simple").commit({FLIGHTS: 2}) == [ErrorCode.none]
-        export_to(Catalog(open_files(str(old))), str(self.broker), ExportOptions())
+        catalog = Catalog(open_files(str(old)))
+        export_to(catalog, str(self.broker), ExportOptions(topics=BOTH))
 
     def adopt(self, *topics: str, **config: str) -> list[PartitionReport]:
         admin, catalog = AdminClient(self.log_dir), Catalog(open_files(str(self.log_dir)))

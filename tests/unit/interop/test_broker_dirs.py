@@ -10,8 +10,11 @@ from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommittedOffset
-from sparklog.errors import LogDirError
+from sparklog.errors import LogDirError, StoragePermissionError
+from sparklog.interop import broker_dirs
+from sparklog.interop.broker_dir import PartitionDir, SegmentFiles
 from sparklog.interop.broker_dirs import BrokerDirs
+from sparklog.interop.consumer_offsets import committed_offsets
 from sparklog.interop.import_log import ImportOptions
 from sparklog.interop.take_over import take_over
 from sparklog.model import TopicPartition
@@ -146,6 +149,40 @@ class TestReplicas:
 
         assert self.taken(interop, other) == other
 
+    def test_one_that_may_not_be_read_is_not_taken(
+        self, interop: Interop, other: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refused(folder: PartitionDir) -> list[SegmentFiles]:
+            if folder.path.startswith(str(other)):
+                raise StoragePermissionError("no")
+            return segments(folder)
+
+        for name in ("t-0", "u-0"):
+            write_segment(interop.partition(name), 0, batch(0))
+            write_segment(partition(other, name), 0, batch(0), batch(2))
+        segments = PartitionDir.segments
+        monkeypatch.setattr(PartitionDir, "segments", refused)
+
+        assert [one.problem for one in interop.run(None, other)] == [None, None]
+        assert interop.offsets() == [0, 1]
+
+    def test_of_topics_that_are_not_wanted_none_is_read(
+        self, interop: Interop, other: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def seen(one: PartitionDir) -> tuple[int, int]:
+            topics.add(one.topic_partition.topic)
+            return end_of(one)
+
+        for name in ("t-0", "u-0"):
+            write_segment(interop.partition(name), 0, batch(0))
+            write_segment(partition(other, name), 0, batch(0))
+        topics: set[str] = set()
+        end_of = broker_dirs.end_of
+        monkeypatch.setattr(broker_dirs, "end_of", seen)
+        interop.run(ImportOptions(topics=["t"]), other)
+
+        assert topics == {"t"}
+
     def test_one_that_has_no_record_is_taken_if_all_have_none(
         self, interop: Interop, other: Path
     ) -> None:
@@ -185,6 +222,13 @@ class TestGroups:
         write_segment(interop.partition(f"{OFFSETS_TOPIC}-0"), 0, DAMAGED)
 
         assert "__consumer_offsets-0" in interop.problem(GROUPS)
+
+    def test_are_printed_whatever_other_topics_are(self, interop: Interop) -> None:
+        for name, topic_id in zip(("u-0", "u-1"), IDS, strict=True):
+            write_id(interop.partition(name), topic_id)
+        self.write(interop.broker, "b", 2)
+
+        assert [one.group for one in committed_offsets([str(interop.broker)])] == ["b"]
 
     def test_are_printed_from_all_brokers(self, interop: Interop, other: Path) -> None:
         self.write(interop.broker, "b", 2)

@@ -15,7 +15,14 @@ from sparklog.interop.consumer_offsets import GroupOffset, consumer_offsets
 from sparklog.interop.control_records import control_text
 from sparklog.interop.coordinator_records import decode_offsets
 from sparklog.interop.java_records import JavaRecord
-from tests.broker_files import TRANSACTIONAL, batch, marker, patched, write_segment
+from tests.broker_files import (
+    TRANSACTIONAL,
+    batch,
+    emptied_marker,
+    marker,
+    patched,
+    write_segment,
+)
 from tests.compat.cases import BROKER
 from tests.foreign_bytes import BYTES, only_ours
 
@@ -70,6 +77,23 @@ class TestCoordinators:
         assert key == (
             b"Error at offset 7, skipping. Could not read record with version 1 from key's buffer "
             b"due to: non-nullable field group was serialized as null."
+        )
+
+    def test_records_that_only_a_broker_reads(self) -> None:
+        topic = bytes(16) + b"\2t" + b"\0\0\0\3" + b"\2" + b"\0\0\0\1\2\2r\0" + b"\0"
+        topics = JavaRecord(0, 0, b"\0\4\0\1g", b"\0\0\2" + topic + b"\0")
+        resolved = b"\0\0\2\2t" + (7).to_bytes(8, "big") + (9).to_bytes(8, "big") + b"\0"
+        expression = JavaRecord(0, 0, b"\0\x10\0\1g\0\2t.", resolved)
+
+        metadata = b'"numPartitions":3,"partitionMetadata":[{"partition":1,"racks":["r"]}]'
+        named = b'"topicId":"AAAAAAAAAAAAAAAAAAAAAA","topicName":"t"'
+        assert decode_offsets(topics) == (
+            b'{"type":"4","data":{"groupId":"g"}}',
+            b'{"version":"0","data":{"topics":[{%s,%s}]}}' % (named, metadata),
+        )
+        assert decode_offsets(expression) == (
+            b'{"type":"16","data":{"groupId":"g","regularExpression":"t."}}',
+            b'{"version":"0","data":{"topics":["t"],"version":7,"timestamp":9}}',
         )
 
     def test_older_versions_of_a_group(self) -> None:
@@ -175,6 +199,16 @@ class TestConsumerOffsets:
         write_segment(folder, 0, pending, commit_of(b"g", later, 1), marker(2, 7, 1))
 
         assert [one.offset for one in self.found(tmp_path)] == expected
+
+    def test_those_of_a_transaction_wait_for_a_marker(self, tmp_path: Path) -> None:
+        folder = tmp_path / "__consumer_offsets-0"
+        folder.mkdir()
+        pending = patched(commit_of(b"g", 5, 1), 7, TRANSACTIONAL)
+        write_segment(folder, 0, emptied_marker(0, 7), pending, emptied_marker(2, 8))
+
+        assert self.found(tmp_path) == []
+        write_segment(folder, 3, marker(3, 7, 1))
+        assert [one.offset for one in self.found(tmp_path)] == [5]
 
     def test_what_a_broker_kept(self) -> None:
         groups = [

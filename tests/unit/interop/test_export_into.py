@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient
+from sparklog.coordinator.offsets_topic import offsets_topic
+from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import (
     CorruptionError,
     CorruptRecordError,
@@ -23,6 +25,8 @@ from sparklog.interop.export_log import (
     export_into,
     export_to,
 )
+from sparklog.record.checksum import verify_checksums
+from sparklog.record.scan import scan_batches
 from tests.broker_files import batch, write_indexes, write_segment
 from tests.logs import append, new_topic
 from tests.unit.interop.conftest import Interop, export
@@ -65,6 +69,16 @@ class TestInto:
             export_into(interop.catalog, str(second), ExportOptions())
         export_into(interop.catalog, str(second), ExportOptions(replace=True))
         assert (second / "t-0" / LOG).read_bytes() == b""
+
+    def test_groups_go_along_only_if_they_are_named(self, interop: Interop, second: Path) -> None:
+        new_topic(interop.log_dir, partitions=1, config={"retention.ms": "-1"})
+        append(interop.log_dir, 0, ["a"])
+        offsets_topic(interop.catalog, interop.catalog.clock, 1)
+
+        [report] = export_into(interop.catalog, str(second), ExportOptions())
+        assert str(report.topic_partition) == "t-0"
+        with pytest.raises(UsageError, match="no partition __consumer_offsets-0"):
+            export_into(interop.catalog, str(second), ExportOptions(topics=[OFFSETS_TOPIC]))
 
     def test_a_partition_that_is_not_there(self, interop: Interop, second: Path) -> None:
         new_topic(interop.log_dir, partitions=2)
@@ -155,6 +169,51 @@ class TestInto:
         export(interop, tmp_path / "out", ExportOptions(replace=True))
 
         assert checkpoint.read_text() == "0\n2\nother 0 9\nt 0 0\n"
+
+
+class TestEpochs:
+    """A broker does not know the end of an epoch above its own."""
+
+    def exported(self, interop: Interop, second: Path, checkpoint: str, *, link: bool) -> Path:
+        """Export four batches of three epochs to a broker that has had these epochs."""
+        write_segment(interop.partition(), 0, batch(0), batch(2, epoch=1))
+        write_segment(interop.partition(), 4, batch(4, epoch=3))
+        write_segment(interop.partition(), 6, batch(6, epoch=7))
+        interop.run()
+        (second / "t-0" / checkpoints.LEADER_EPOCH).write_text(checkpoint)
+        export_into(interop.catalog, str(second), ExportOptions(link=link))
+        return second / "t-0"
+
+    @pytest.mark.parametrize(
+        ("checkpoint", "epochs", "written"),
+        [
+            ("", [0, 0, 0, 0], "0\n1\n0 0\n"),
+            ("0\n1\n2 0\n", [0, 1, 2, 2], "0\n3\n0 0\n1 2\n2 4\n"),
+            ("0\n2\n2 0\n9 5\n", [0, 1, 3, 7], "0\n4\n0 0\n1 2\n3 4\n7 6\n"),
+        ],
+    )
+    def test_above_the_targets_are_lowered(
+        self,
+        interop: Interop,
+        second: Path,
+        checkpoint: str,
+        epochs: list[int],
+        written: str,
+    ) -> None:
+        folder = self.exported(interop, second, checkpoint, link=False)
+        data = b"".join(path.read_bytes() for path in sorted(folder.glob("*.log")))
+        batches = scan_batches(data).batches
+        verify_checksums(data, batches)
+
+        assert batches.leader_epoch.tolist() == epochs
+        assert (folder / checkpoints.LEADER_EPOCH).read_text() == written
+
+    def test_that_are_lowered_are_in_no_link(self, interop: Interop, second: Path) -> None:
+        folder = self.exported(interop, second, "0\n1\n2 0\n", link=True)
+        links = {int(path.stem): path.stat().st_nlink for path in folder.glob("*.log")}
+
+        assert links == {0: 3, 4: 1, 6: 1}
+        assert interop.catalog.partition(interop.catalog.topic("t"), 0).epochs[-1].epoch == 7
 
 
 class TestCutOff:

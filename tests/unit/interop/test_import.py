@@ -247,6 +247,22 @@ class TestAgain:
         )
         assert (first.warning, second.warning) == (None, told if is_told else None)
 
+    def test_offsets_that_are_not_in_the_directory_are_told(self, interop: Interop) -> None:
+        """Of a topic with remote storage a broker keeps the log start in the checkpoint."""
+        (interop.broker / "log-start-offset-checkpoint").write_text("0\n1\nt 0 2\n")
+        path = write_segment(interop.partition(), 5, batch(5))
+        (first,) = interop.run()
+        path.unlink()
+        write_segment(interop.partition(), 9, batch(9))
+        (second,) = interop.run()
+        (third,) = interop.run()
+
+        why = "the broker has deleted them, or has them only in remote storage"
+        where = f"not in the directory: {why}"
+        assert first.warning == f"t-0: offsets 2 to 4 are {where}"
+        assert second.warning == f"t-0: offsets 7 to 8 are {where}"
+        assert (third.warning, interop.offsets()) == (None, [5, 6, 9, 10])
+
     def test_nothing_new_is_nothing(self, interop: Interop) -> None:
         write_segment(interop.partition(), 0, batch(0))
         interop.run()
@@ -270,7 +286,7 @@ class TestAgain:
         interop.run()
         newest.write_bytes(batch(0, 4))
 
-        assert "was imported in part, up to 2" in interop.problem()
+        assert "was imported in part, up to 2: this is another log" in interop.problem()
 
     @pytest.mark.parametrize("base", [0, 3])
     def test_a_log_that_ends_before_is_another_one(self, base: int, interop: Interop) -> None:

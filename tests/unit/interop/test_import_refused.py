@@ -257,6 +257,14 @@ class TestDirectories:
         with pytest.raises(LogDirError, match="broker has no partition: give what a broker's log"):
             interop.run()
 
+    def test_of_a_controller(self, interop: Interop) -> None:
+        write_segment(interop.partition("__cluster_metadata-0"), 0, batch(0))
+
+        with pytest.raises(
+            LogDirError, match="no partition but those of the broker's own topics: "
+        ):
+            interop.run()
+
     def test_whose_lock_cannot_be_opened(self, interop: Interop) -> None:
         (interop.broker / ".lock").symlink_to(".lock")
 

@@ -380,7 +380,7 @@ class TestCommand:
 
     def test_a_partition_that_is_refused_keeps_them_there(self, broker: Interop) -> None:
         write(broker, state("id", ONGOING))
-        (broker.partition("t-1") / f"{0:020d}.log").write_bytes(b"\0" * 100)
+        (broker.partition("t-1") / f"{0:020d}.log").write_bytes(b"x" * 100)
         found = self.run(broker, "--transactional-ids")
 
         assert (found.code, "transactional ids were not taken over" in found.err) == (1, True)

@@ -211,6 +211,7 @@ EXAMPLES: dict[str, list[Any]] = {
     "older": [("send", 2, 0, 0), ("add", 2, 0), ("send", 2, 0, 0), ("end", 2, True)],
     "sent late": [("send", 0, 0, 0), ("init", 1, "anew"), ("send", 0, 0, 0), ("end", 2, False)],
     "timed out": [("send", 0, 0, 0), ("time out", "a"), ("send", 0, 0, 0), ("end", 0, False)],
+    "overtaken": [("send", 0, 0, 1), ("send", 0, 0, 0), ("send", 0, 0, 0), ("end", 0, True)],
     "nobody": [("end", 0, False), ("end again", 1, False), ("end", 1, True), ("add", 1, 0)],
     "forgotten": [("expire",), ("send", 0, 0, 0), ("offset", 0, 0), ("wear", "a"), ("abort", "a")],
 }

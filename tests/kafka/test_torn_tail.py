@@ -46,4 +46,5 @@ def test_ends_where_the_broker_does(tmp_path: Path) -> None:
 
         ends = {row["partition"]: row["end"] for row in outcome.json}
         assert ends == log_end_offsets(broker.bootstrap, "t")
-        assert (outcome.code, ends[0], ends[whole], ends[empty]) == (0, 30, 35, 0)
+        assert (outcome.code, ends[whole], ends[empty]) == (0, 35, 0)
+        assert 0 < ends[0] < 35  # the client decides how many records its last batch has

@@ -127,7 +127,7 @@ def _written(source: Source, view: Bytes, position: int, batches: BatchTable) ->
 
 
 def _is_zero(source: Source, position: int) -> bool:
-    """Whether every byte from `position` to the file's end is 0."""
+    """Whether the file has only zeros from `position` on."""
     return not any(
         byte_view(source.files.view(source.name, WINDOW_BYTES, start)).any()
         for start in range(position, source.size, WINDOW_BYTES)

@@ -37,7 +37,8 @@ class Timetable:
         """Claim a run of a job that seems due; return 0.
 
         If another process, or this scheduler before its restart, has claimed the run already, claim
-        nothing, and return the milliseconds until the job is due. Raises as `MetadataLog.commit`.
+        nothing, and return the milliseconds until the job is due. A claim that cannot be committed,
+        because of a full disk, say, holds up no run: returns 0.
         """
         if interval_ms < KEPT_MS:
             return 0

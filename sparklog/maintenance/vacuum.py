@@ -36,6 +36,7 @@ from sparklog.maintenance.deleting import LOCAL_CHUNK, Sum, delete_files, proble
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.table_garbage import table_steps
 from sparklog.maintenance.vacuum_log_dir import (
+    SHARED,
     VACUUM,
     LogDirFiles,
     deleted_topic_step,
@@ -86,12 +87,14 @@ def vacuum(
         else:
             yield from _steps(context, topic, files)
     for topic in left.values():
-        # If a directory may not be listed, each of the others is listed by itself.
+        # If a directory may not be listed, each one that the log dir knows is listed by itself.
         files = context.files.list(topic_directory(topic), recursive=True) if errors else iter(())
         yield from _steps(context, topic, files)
     for error in errors:
         yield failing_step(CLUSTER_METADATA, error)
     if not topics:
+        if errors:
+            found.add(SHARED, context.files.list(SHARED))
         yield from unknown_topic_steps(context, found, unknown)
         yield from log_dir_steps(context, found)
 

@@ -128,7 +128,7 @@ class RangesAhead:
             self._places.setdefault(one.path, []).append((one.start, number))
 
     def keep(self, path: str) -> Reader:
-        """See `Files.keep`. What is not within a wanted range is a request of its own."""
+        """See `Files.keep`. A read outside of the wanted ranges is a request of its own."""
         return partial(self.read, path)
 
     def read(self, path: str, start: int, length: int) -> memoryview:

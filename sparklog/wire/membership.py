@@ -29,7 +29,7 @@ HEARTBEAT_MS: Final = 3_000
 LOOK_AGAIN_MS: Final = 100
 """The shortest rest between two looks at another gateway."""
 GAP_MS: Final = DEAD_MS // 2
-"""A longer time between two looks at a sign of life counts as so long."""
+"""The most that the time between two looks adds to the silence of a broker."""
 log: Final = logging.getLogger("sparklog.gateway")
 
 

@@ -314,6 +314,7 @@ def to_abort_before_init(image: Image, transactional_id: str, expected: Producer
 
 
 def _to_abort_open(image: Image, transactional_id: str) -> Ending | None:
+    """Return the abort that raises the producer's epoch; None if no transaction is open."""
     known = image.transactional_ids.open.get(transactional_id)
     if known is None:
         return None

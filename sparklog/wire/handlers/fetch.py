@@ -82,7 +82,7 @@ async def _when_due(call: Call, request: FetchRequest, read: tuple[Image, Topics
 
 
 def _has_changed(request: FetchRequest, marks: Sequence[object], image: Image) -> bool:
-    # What is read before it is enough is read again: from an object store by requests.
+    # A read of too few bytes is repeated later, and on an object store each read takes requests.
     return not are_open(image, request.known(image)) or (
         request.marks(image) != marks and request.may_be_due(image)
     )

@@ -83,7 +83,7 @@ class FetchRequest:
         self.asked = asked
         self.isolation = asked.isolation
         self.is_late = False
-        """Whether the last `read` took READ_MS: then the answer waits for no more bytes."""
+        """Whether the last `read` took READ_MS or longer: such an answer is sent at once."""
         self.max_bytes = min(max(asked.max_bytes, 0), FETCH_MAX_BYTES)
         """How many bytes of batches an answer has at most; one batch alone may be larger."""
         self.min_bytes = min(asked.min_bytes, self.max_bytes)
@@ -107,7 +107,7 @@ class FetchRequest:
         ]
 
     def may_be_due(self, image: Image) -> bool:
-        """Whether answers of an image may end the wait; nothing is read."""
+        """Whether the image may have an error, or min_bytes of batches; reads no file."""
         if self.min_bytes <= 1:
             return True
         size = 0

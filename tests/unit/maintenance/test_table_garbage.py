@@ -1,4 +1,4 @@
-"""What vacuum does with files that a table no longer names, or never did."""
+"""Vacuum deletes the files that a table names no more, and those that it never named."""
 
 from collections.abc import Callable
 from dataclasses import replace

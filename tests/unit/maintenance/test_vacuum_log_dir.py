@@ -355,6 +355,7 @@ def test_a_directory_that_cannot_be_read_is_told_and_holds_up_no_other(
     deleted = delete(log_dir)
     hidden = ".Trash-0" if is_foreign else deleted.name
     Path(log_dir, ".Trash-0").mkdir()
+    shared = put_shared(log_dir)
     remove(log_dir, 0)
     scandir = os.scandir
 
@@ -370,6 +371,7 @@ def test_a_directory_that_cannot_be_read_is_told_and_holds_up_no_other(
     assert swept.code == FAILED
     assert {*problems} == {f"cannot list {hidden} in {log_dir}: Permission denied"}
     assert (swept.count("segments"), deleted.exists()) == (1, not is_foreign)
+    assert not Path(log_dir, shared).exists()
 
 
 def test_files_that_are_only_told_need_no_commit(log_dir: str) -> None:

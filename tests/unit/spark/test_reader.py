@@ -317,7 +317,7 @@ class TestRanges:
 
 
 class Unloadable:
-    """What can be pickled, and raises when it is unpickled."""
+    """An object that can be pickled, but raises an error when it is unpickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _refuse, ()

@@ -157,7 +157,7 @@ class TestInit:
 
 
 class TestTimeOut:
-    """What a producer may do when its transaction took too long, as Kafka 4.1.1 lets it."""
+    """A transaction takes too long: its producer may abort it, and go on, as in Kafka 4.1.1."""
 
     def test_it_goes_on_when_it_has_aborted(self, instance: Instance, client: Client) -> None:
         client.produce("late")

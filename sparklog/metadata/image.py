@@ -47,7 +47,7 @@ __all__ = [
     "Image",
     "PartitionLog",
     "Removal",
-    "SharedSegment",
+    "SharedSegmentState",
     "Slice",
     "TopicContent",
     "TopicImage",
@@ -61,7 +61,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class SharedSegment(NamedTuple):
+class SharedSegmentState(NamedTuple):
     """How many live slices a shared segment has; `unused_ms` is when it lost the last, or None."""
 
     slice_count: int
@@ -99,7 +99,7 @@ class Image:
     stamp: Stamp = NO_STAMP
     topics: Map[str, TopicImage] = Map()
     leases: Map[str, Lease] = Map()
-    shared: Map[str, SharedSegment] = Map()
+    shared: Map[str, SharedSegmentState] = Map()
     horizon_ms: int = 0
     level: int = 1
     fold: FoldEdit = NO_FOLD
@@ -237,20 +237,20 @@ def _updated(known: Map[K, V], changes: Mapping[K, V | None]) -> Map[K, V]:
 
 
 def _shared_after(
-    shared: Map[str, SharedSegment], edit: Edit, stamp: Stamp
-) -> Map[str, SharedSegment]:
+    shared: Map[str, SharedSegmentState], edit: Edit, stamp: Stamp
+) -> Map[str, SharedSegmentState]:
     """Return the counts of slices after an edit: of all its topics at once, added ones first."""
     topics = edit.topics.values()
     added = Counter([one.log_path for of in topics for one in of.segments if one.is_shared])
     for path, count in added.items():
         known = shared.get(path)
-        shared = shared.set(path, SharedSegment(known.slice_count + count if known else count))
+        shared = shared.set(path, SharedSegmentState(known.slice_count + count if known else count))
     removed = Counter(
         [key.log_path for of in topics for key in of.remove if key.log_path in shared]
     )
     for path, count in removed.items():
         left = shared[path].slice_count - count
-        shared = shared.set(path, SharedSegment(left, None if left else stamp.timestamp_ms))
+        shared = shared.set(path, SharedSegmentState(left, None if left else stamp.timestamp_ms))
     for path in edit.forget_shared:
         if path in shared:
             shared = shared.delete(path)

@@ -24,8 +24,7 @@ from sparklog.log_writer import (
 )
 from sparklog.log_writer.shared_segment import GROWS_MS
 from sparklog.maintenance.merge_segments import merge_segments
-from sparklog.metadata.image import Image
-from sparklog.metadata.image import SharedSegment as Counted
+from sparklog.metadata.image import Image, SharedSegmentState
 from sparklog.model import SHARED_PREFIX, SegmentEntry
 from sparklog.record.scan import scan_batches
 from sparklog.storage.local import LocalFiles
@@ -192,7 +191,7 @@ class TestSegmentsOfManyCommits:
 
     def commit(self, shared: SharedSegments, *before: str, live: int = 1, **options: bool) -> str:
         """Write a slice, on an image with files that have live slices; return the file's path."""
-        known = Map({path: Counted(live) for path in before})
+        known = Map({path: SharedSegmentState(live) for path in before})
         segment = shared.next(Image(shared=known), **options)
         path, _ = segment.put([b"slice"], flush=True)
         segment.complete()
@@ -240,7 +239,7 @@ class TestSegmentsOfManyCommits:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
         before = [self.commit(shared)] if fails == "fdatasync" else []
-        segment = shared.next(Image(shared=Map({path: Counted(1) for path in before})))
+        segment = shared.next(Image(shared=Map({path: SharedSegmentState(1) for path in before})))
         path, _ = segment.put([b"slice"], flush=True)
         with monkeypatch.context() as patched:
             patched.setattr(os, fails, broken)
@@ -282,7 +281,7 @@ class TestSegmentsOfManyCommits:
         monkeypatch.setattr(os, "fdatasync", lambda _: synced.append("bytes"))
         path = ""
         for flush in (False, False, True, False):
-            segment = shared.next(Image(shared=Map({path: Counted(1)})))
+            segment = shared.next(Image(shared=Map({path: SharedSegmentState(1)})))
             path, _ = segment.put([b"slice"], flush=flush)
             segment.close()
             synced.append(str(flush))

@@ -28,7 +28,7 @@ from sparklog.metadata.image import (
     Image,
     PartitionLog,
     Removal,
-    SharedSegment,
+    SharedSegmentState,
     TopicContent,
     TopicImage,
 )
@@ -200,17 +200,17 @@ _SCHEMAS: Final = {
             "batches",
         ),
         RECEIPT: ("topic_id", "app_id", "is_versioned", *Receipt._fields),
-        SHARED: ("log_path", *SharedSegment._fields),
+        SHARED: ("log_path", *SharedSegmentState._fields),
     }.items()
 }
 
 
-def _shared(rows: pa.Table) -> Map[str, SharedSegment]:
+def _shared(rows: pa.Table) -> Map[str, SharedSegmentState]:
     """Return the shared segments; column-wise, as each service makes one a second."""
     schema = _SCHEMAS[SHARED]
     found = padded(_of_kind(rows, SHARED, schema.names), schema)
     paths, counts, times = (found.column(name).to_pylist() for name in schema.names)
-    return Map(zip(paths, map(SharedSegment, counts, times), strict=True))
+    return Map(zip(paths, map(SharedSegmentState, counts, times), strict=True))
 
 
 def _broker(row: Row) -> Broker:

@@ -15,7 +15,7 @@ from sparklog.clock import ManualClock
 from sparklog.errors import CorruptMetadataError, UnsupportedFeatureError
 from sparklog.metadata.edit import FoldEdit, RunFile, Stamp
 from sparklog.metadata.fold import fold
-from sparklog.metadata.image import Image, SharedSegment
+from sparklog.metadata.image import Image, SharedSegmentState
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.runs import file
 from sparklog.metadata.runs.file import footer, parquet_of
@@ -107,7 +107,7 @@ class TestRoundTrip:
 
     def test_a_shared_segment_takes_little_memory(self) -> None:
         """Each service makes one a second, and vacuum forgets it a day later."""
-        shared = Map({f"__shared/{one}.log": SharedSegment(0, NOW_MS) for one in range(5_000)})
+        shared = Map({f"__shared/{one}.log": SharedSegmentState(0, NOW_MS) for one in range(5_000)})
         runs, fold = written(Image(Stamp(0, "0", NOW_MS), shared=shared))
         tracemalloc.start()
         found = runs.image(fold).shared

@@ -12,7 +12,7 @@
     records         the records of __consumer_offsets; messages (encoding), batches
     lag             how far a group is behind; lag_state (Burrow's rules), lag_window (commits)
     group_log       groups, for processes that are not their coordinator
-                      alive (whether a gateway is alive)
+                      alive (the signs of life of gateways)
     placement       the partition of a group
     offsets_topic   the topic itself: created, claimed, and read
 

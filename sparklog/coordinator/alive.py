@@ -1,18 +1,37 @@
-"""Finds out whether a gateway is alive: a living gateway rewrites its sign of life.
+"""Signs of life: a living gateway rewrites a small file every few seconds.
 
-A gateway that was killed stays among the brokers until another gateway declares it dead. The caller
-compares no clocks: it waits, and checks whether a sign of life changes.
+    __gateways/<node id>.json      not a part of the log
+
+The metadata log says which gateways exist. The signs of life show which of them have stopped
+without saying so there. No clocks are compared: the caller waits, and checks whether a sign changes.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
 from sparklog.clock import Clock
+from sparklog.errors import MissingFileError
 from sparklog.storage.files import Files
-from sparklog.storage.log_dir import DEAD_MS, sign_of_life
 
+GATEWAYS: Final = "__gateways"
+"""The directory of the signs of life in the log dir."""
+DEAD_MS: Final = 10_000
+"""A gateway whose sign of life has not changed for this long is dead."""
 LOOK_MS: Final = 500
 """The time between two looks."""
+
+
+def sign_path(node_id: int) -> str:
+    """Return the path of a gateway's sign of life."""
+    return f"{GATEWAYS}/{node_id}.json"
+
+
+def sign_of_life(files: Files, node_id: int) -> bytes:
+    """Return the bytes of a gateway's sign of life, which change while it runs; b"" without one."""
+    try:
+        return bytes(files.read(sign_path(node_id)))
+    except MissingFileError:
+        return b""
 
 
 def one_lives(files: Files, clock: Clock, node_ids: Iterable[int]) -> bool:

@@ -37,7 +37,8 @@ from sparklog.metadata.image import Image
 from sparklog.metadata.leftovers import leftovers
 from sparklog.model import SHARED_PREFIX, SegmentKey, TopicDescription
 from sparklog.storage.files import FileStat
-from sparklog.storage.log_dir import GATEWAYS, META_PROPERTIES
+from sparklog.coordinator.alive import GATEWAYS
+from sparklog.storage.log_dir import META_PROPERTIES
 from sparklog.table.schema import TABLE
 
 SHARED: Final = SHARED_PREFIX.rstrip("/")

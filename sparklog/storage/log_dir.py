@@ -21,16 +21,6 @@ META_PROPERTIES = "meta.properties"
 LOG_DIR_VERSION = 1
 """The version that this release writes; it reads no other."""
 
-GATEWAYS = "__gateways"
-"""The directory of the gateways' signs of life: one small file each, replaced every few seconds.
-
-It is not part of the log. The metadata log says which gateways exist; the signs of life show which
-of them have stopped without saying so there.
-"""
-
-DEAD_MS = 10_000
-"""A gateway whose sign of life has not changed for this long is dead."""
-
 META_BYTES_MAX = 64 * 1024
 _PROBE = ".probe-"
 _LEFT_BY_CREATION: Final = (TEMPORARY, _PROBE, f"{CLUSTER_METADATA}/")
@@ -54,19 +44,6 @@ class LogDir:
 
     version: int
     cluster_id: str
-
-
-def sign_of_life(files: Files, node_id: int) -> bytes:
-    """Return the bytes of a gateway's sign of life, which change while it runs; b"" without one."""
-    try:
-        return bytes(files.read(sign_path(node_id)))
-    except MissingFileError:
-        return b""
-
-
-def sign_path(node_id: int) -> str:
-    """Return the path of a gateway's sign of life."""
-    return f"{GATEWAYS}/{node_id}.json"
 
 
 def create_log_dir(files: Files, random16: bytes) -> LogDir:

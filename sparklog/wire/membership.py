@@ -22,7 +22,7 @@ from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.plans.cluster import with_broker, without_broker
-from sparklog.storage.log_dir import DEAD_MS, sign_of_life, sign_path
+from sparklog.coordinator.alive import DEAD_MS, sign_of_life, sign_path
 
 HEARTBEAT_MS: Final = 3_000
 """How often a gateway shows that it lives."""

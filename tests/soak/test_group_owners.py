@@ -33,7 +33,7 @@ from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from sparklog.storage.files import Files
-from sparklog.storage.log_dir import DEAD_MS
+from sparklog.coordinator.alive import DEAD_MS
 from sparklog.wire.versions import ApiKey
 from tests.s3 import S3LogDir, s3_log_dir, s3_server
 from tests.soak.ways import LinkedWay, ProxiedWay, Way

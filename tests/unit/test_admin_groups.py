@@ -26,7 +26,7 @@ from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.metadata.plans.cluster import with_broker
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
-from sparklog.storage.log_dir import DEAD_MS
+from sparklog.coordinator.alive import DEAD_MS
 from tests.consumer_language import Consumers
 from tests.group_language import FLIGHTS, GROUP, START_MS, Groups, stable
 from tests.group_logs import append_records

@@ -12,7 +12,7 @@ from sparklog.clock import ManualClock
 from sparklog.errors import DuplicateBrokerRegistrationError, StorageError
 from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.metadata.log import MetadataLog
-from sparklog.storage.log_dir import DEAD_MS
+from sparklog.coordinator.alive import DEAD_MS
 from sparklog.storage.memory import MemoryFiles
 from sparklog.wire import membership
 from sparklog.wire.membership import HEARTBEAT_MS, Membership, left

@@ -26,7 +26,7 @@ from typing import Final
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
-from sparklog.storage.log_dir import DEAD_MS
+from sparklog.coordinator.alive import DEAD_MS
 from sparklog.wire.standstill import STILL_MS
 from tests.soak.run import Processes, Role
 from tests.soak.setup import Life

@@ -19,7 +19,7 @@ from bench.settings import Settings
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
 from sparklog.log.merge import Group
-from sparklog.log_reader.rebuild import indexes_of
+from sparklog.indexes import indexes_of
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.maintenance.merged import MergeWork, merged
 from sparklog.maintenance.verified import VerifyWork, verified

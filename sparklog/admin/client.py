@@ -255,7 +255,7 @@ class AdminClient:
         Raises UnknownTopicError, MissingFileError, CorruptRecordError naming file, position and
         offset.
         """
-        from sparklog.log_reader.rebuild import rebuild_indexes
+        from sparklog.indexes import rebuild_indexes
 
         number = None if partition is None else place_of((topic, partition)).partition
         return rebuild_indexes(self._catalog, topic, number)

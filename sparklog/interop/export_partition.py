@@ -34,7 +34,7 @@ from sparklog.log.indexer import INDEX_INTERVAL_BYTES, Indexer, Indexes
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
 from sparklog.log.windows import checked_windows, windows
 from sparklog.log_reader.opened import log_path, scanned_whole
-from sparklog.log_reader.rebuild import indexes_of
+from sparklog.indexes import indexes_of
 from sparklog.metadata.edit import EpochStart
 from sparklog.metadata.image import PartitionLog
 from sparklog.model import MAX_RELATIVE_OFFSET, SegmentEntry

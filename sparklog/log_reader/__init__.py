@@ -11,7 +11,6 @@
     kept       segments kept open, for a process that makes many lookups
     followed_topics   readers of the newest version, for a process that answers many requests
     poll       fetches that wait for new records, many at once
-    rebuild    rebuilds indexes and commits them; the one module here that writes
 
 A slice names a segment and some of its offsets. Their position in the file is found when the slice
 is read, so planning a read opens no file. `slices` is not imported here, because it loads the

@@ -20,7 +20,6 @@ from sparklog.log.salvage import sound_windows
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import Window
 from sparklog.log_reader.opened import log_path, opened
-from sparklog.log_reader.rebuild import live_entries
 from sparklog.log_writer.segment_file import SegmentFile
 from sparklog.maintenance.merged import same_log
 from sparklog.metadata.catalog import Catalog, topic_directory
@@ -119,7 +118,7 @@ def commit_salvaged(
     landed: list[Salvaged] = []
 
     def plan(image: TopicImage) -> TopicEdit | Done:
-        live = live_entries(image, [one.damaged for one in salvages])
+        live = image.find(one.damaged.key for one in salvages)
         landed[:] = [
             one
             for one in salvages

@@ -20,7 +20,7 @@ from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import SegmentLog, Window
 from sparklog.log_reader.key_hashes import key_hashes
 from sparklog.log_reader.opened import log_path, opened
-from sparklog.log_reader.rebuild import are_right
+from sparklog.indexes import are_right
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TopicDescription
 from sparklog.record.batches import byte_view

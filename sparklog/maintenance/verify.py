@@ -25,7 +25,6 @@ from sparklog.errors import (
     UnsupportedFeatureError,
 )
 from sparklog.log.names import CLUSTER_METADATA
-from sparklog.log_reader.rebuild import live_entries
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.repair import Judged, repair
 from sparklog.maintenance.verified import Verdict, VerifyWork, verified
@@ -176,7 +175,7 @@ def _judged(
     ]
     answers = context.fleet.map(verified, works, f"verify {topic.name}")
     # A segment that was removed and unlinked meanwhile is not missing.
-    live = live_entries(context.catalog.topic_image(topic), entries)
+    live = context.catalog.topic_image(topic).find(entry.key for entry in entries)
     judged: list[Judged] = []
     errors: list[str] = []
     for entry, answer in zip(entries, answers, strict=True):

@@ -233,7 +233,7 @@ def _removed(topic: TopicImage, edit: TopicEdit) -> dict[int, Spans]:
     for number, some in keys.items():
         found[number] = topic.partition(number).live.spans(some)
         if len(found[number].base_offset) != len(some):
-            _check_live(some, _live(topic, some))
+            _check_live(some, topic.find(some))
     return found
 
 
@@ -245,7 +245,7 @@ def _check_live(keys: Iterable[SegmentKey], live: Collection[SegmentKey]) -> Non
 
 def _check_replacements(topic: TopicImage, replacements: Sequence[SegmentEntry]) -> None:
     keys = [entry.key for entry in replacements]
-    live = _live(topic, keys)
+    live = topic.find(keys)
     _check_live(keys, live)
     for entry in replacements:
         given, known = _span(entry), _span(live[entry.key])
@@ -254,15 +254,6 @@ def _check_replacements(topic: TopicImage, replacements: Sequence[SegmentEntry])
                 f"{entry.log_path}: a replacement holds other offsets, {list(given)} instead of "
                 f"{list(known)} (base offset, next offset)"
             )
-
-
-def _live(topic: TopicImage, keys: Iterable[SegmentKey]) -> dict[SegmentKey, SegmentEntry]:
-    """Return those segments with these keys that are live, by key."""
-    of_partition: dict[int, list[SegmentKey]] = {}
-    for key in keys:
-        of_partition.setdefault(key.partition, []).append(key)
-    logs = ((topic.partition(number), some) for number, some in of_partition.items())
-    return {one.key: one for log, some in logs for one in log.live.find(some)}
 
 
 def _span(entry: SegmentEntry) -> Span:
@@ -284,7 +275,7 @@ def _check_ages(topic: TopicImage, horizon_ms: int, edit: TopicEdit) -> None:
             made_ms = born_ms(path)
             if made_ms is not None and made_ms < limit_ms:
                 late[path] = limit_ms
-    known = _live(topic, edit.touched).values() if late else ()
+    known = topic.find(edit.touched).values() if late else ()
     named = {path for entry in known for path in paths_of(entry)}
     for path in sorted(late.keys() - named):
         raise LateWriterError(

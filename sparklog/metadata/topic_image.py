@@ -69,6 +69,17 @@ class TopicContent:
     vacuum_horizon_ms: int = 0
     receipts_before_ms: int = 0
 
+    def with_logs(self, partitions: Map[int, PartitionLog]) -> "TopicContent":
+        """Return the content with other logs of partitions."""
+        # As `replace` does it, in a fraction of the time: every append needs it.
+        return TopicContent(
+            partitions,
+            self.removed,
+            self.receipts,
+            self.vacuum_horizon_ms,
+            self.receipts_before_ms,
+        )
+
 
 NO_CONTENT: Final = TopicContent()
 WAITING_MAX: Final = 64
@@ -161,6 +172,14 @@ class TopicImage:
         """Return the live segments of one partition, in offset order; empty when there are none."""
         return self.partition(partition).segments
 
+    def find(self, keys: Iterable[SegmentKey]) -> dict[SegmentKey, SegmentEntry]:
+        """Return those segments with these keys that are live, by key."""
+        of_partition: dict[int, list[SegmentKey]] = {}
+        for key in keys:
+            of_partition.setdefault(key.partition, []).append(key)
+        logs = ((self.partition(number), some) for number, some in of_partition.items())
+        return {one.key: one for log, some in logs for one in log.live.find(some)}
+
     @cached_property
     def live(self) -> pa.Table:
         """All live segments (SEGMENT_SCHEMA), sorted by partition and base offset."""
@@ -238,13 +257,7 @@ def _with_one(content: TopicContent, topic: str, edit: TopicEdit, stamp: Stamp) 
     uses = () if states is None else ((states, stamp.timestamp_ms),)
     added = ((entry, edit.leader_epochs.get(number)),)
     grown = log.grown(added, uses, edit.transactions.get(number))
-    return TopicContent(
-        content.partitions.set(number, grown),
-        content.removed,
-        content.receipts,
-        content.vacuum_horizon_ms,
-        content.receipts_before_ms,
-    )
+    return content.with_logs(content.partitions.set(number, grown))
 
 
 def _grown(
@@ -265,13 +278,7 @@ def _grown(
         log = _partition(content, topic, number)
         some, used = added.get(number, ()), uses.get(number, ())
         logs[number] = log.grown(some, used, transactions.get(number))
-    return TopicContent(
-        logs.finish(),
-        content.removed,
-        content.receipts,
-        content.vacuum_horizon_ms,
-        content.receipts_before_ms,
-    )
+    return content.with_logs(logs.finish())
 
 
 def _after(content: TopicContent, topic: str, edit: TopicEdit, stamp: Stamp) -> TopicContent:

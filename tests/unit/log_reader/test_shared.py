@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.errors import CorruptRecordError
+from sparklog.indexes import indexes_of
 from sparklog.log.lookup import batch_from, first_at_or_after, newest
 from sparklog.log.names import LOG_SUFFIX, SHARED
 from sparklog.log.salvage import Damage, sound_windows
@@ -16,7 +17,6 @@ from sparklog.log.windows import LOOKUP_BYTES, SegmentLog
 from sparklog.log_reader.kept import KeptSegments
 from sparklog.log_reader.opened import log_path, opened
 from sparklog.log_reader.raw import raw_batches
-from sparklog.log_reader.rebuild import indexes_of, live_entries
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.image import Slice
 from sparklog.model import SegmentEntry
@@ -141,4 +141,4 @@ class TestSlice:
         second = first._replace(log_position=first.log_bytes, base_offset=1, next_offset=2)
         image = Partition().commit(segments=[first, second]).image
 
-        assert live_entries(image, [first]) == {first.key: first}
+        assert image.find([first.key]) == {first.key: first}

@@ -9,7 +9,7 @@ readers go on with the old index, or without one.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from sparklog.clock import Clock
 from sparklog.config import TopicConfig
@@ -21,7 +21,7 @@ from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.metadata.catalog import Catalog, check_partition, topic_directory
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import TopicImage
-from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
+from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
 
 
@@ -111,7 +111,7 @@ def commit_indexes(
     swapped: list[SegmentEntry] = []
 
     def plan(image: TopicImage) -> TopicEdit | Done:
-        live = live_entries(image, entries)
+        live = image.find(entry.key for entry in entries)
         swapped[:] = [
             _with_indexes(live[entry.key], entry) for entry in entries if entry.key in live
         ]
@@ -120,20 +120,6 @@ def commit_indexes(
     if entries:
         catalog.commit(topic, plan, operation="BUILD INDEX")
     return swapped
-
-
-def live_entries(
-    image: TopicImage, entries: Sequence[SegmentEntry]
-) -> Mapping[SegmentKey, SegmentEntry]:
-    """Return the rows that an image has of these segments, by key; a removed segment has none."""
-    wanted: dict[int, list[SegmentKey]] = {}
-    for entry in entries:
-        wanted.setdefault(entry.partition, []).append(entry.key)
-    return {
-        entry.key: entry
-        for partition, keys in wanted.items()
-        for entry in image.partition(partition).live.find(keys)
-    }
 
 
 def _with_indexes(entry: SegmentEntry, source: SegmentEntry) -> SegmentEntry:

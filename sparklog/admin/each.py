@@ -22,11 +22,17 @@ from sparklog.admin.changes import (
     with_starts,
 )
 from sparklog.clock import Clock
-from sparklog.errors import UnknownTopicError, UsageError
+from sparklog.errors import UsageError
 from sparklog.metadata.catalog import Catalog, Write, check_partition
 from sparklog.metadata.edit import Done, Edit, TopicEdit
 from sparklog.metadata.image import Image, TopicImage
-from sparklog.metadata.plans.topics import NewNames, described_edit, live, live_of_id
+from sparklog.metadata.plans.topics import (
+    NewNames,
+    described_edit,
+    live,
+    live_of_id,
+    unknown_topic,
+)
 from sparklog.model import TopicDescription, TopicPartition
 
 Outcome = TopicDescription | UsageError
@@ -143,7 +149,7 @@ class EachTopic:
         names = self._catalog.topics()
         for partition in before:
             if partition.topic not in names:
-                outcomes[partition] = _unknown(partition.topic)
+                outcomes[partition] = unknown_topic(partition.topic)
         writes = [
             Write(topic=names[name], plan=partial(_trimmed, offsets=offsets, outcomes=outcomes))
             for name, offsets in wanted.items()
@@ -186,11 +192,7 @@ def _trimmed(
 
 def _start(topic: TopicImage, number: int, wanted: int) -> int:
     if topic.closed_ms is not None:
-        raise _unknown(topic.description.name)
+        raise unknown_topic(topic.description.name)
     check_partition(topic.description, number)
     check_deletable(topic.description)
     return start_offset(topic.partition(number), wanted)
-
-
-def _unknown(name: str) -> UnknownTopicError:
-    return UnknownTopicError(f"unknown topic {name!r}", topic=name)

@@ -15,15 +15,14 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from sparklog.clock import Clock
-from sparklog.errors import LogDirError, UnknownTopicError
+from sparklog.errors import LogDirError
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.kept import KeptSegments
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.past import PastCatalog
+from sparklog.metadata.plans.topics import live, unknown_topic
 from sparklog.model import TopicDescription
-
-Topics = Mapping[str, TopicDescription]
 
 
 class _Seen(NamedTuple):
@@ -46,7 +45,7 @@ class FollowedTopics:
         self._taking = Lock()
         self._readers: dict[str, TopicReader] = {}
 
-    def topics(self) -> Topics:
+    def topics(self) -> Mapping[str, TopicDescription]:
         """Return the topics that exist, by name, in name order; none in an empty directory.
 
         (The first topic makes the log dir.) Raises LogDirError for a directory that is no log dir.
@@ -96,19 +95,19 @@ class FollowedTopics:
 
     def topic(self, name: str) -> TopicDescription:
         """Return a topic. Raises UnknownTopicError, whose message names no other topic."""
-        return _named(self.topics(), name)
+        return live(self.image() or Image(), name)
 
     def reader(self, name: str) -> TopicReader:
         """Return a reader of a topic's newest version. Raises UnknownTopicError."""
         image = self.image()
         while image is not None:
-            topic = image.topic(_named(image.names, name).topic_id)
+            topic = image.topic(live(image, name).topic_id)
             if topic is not None and topic.is_open:
                 return self.reader_of(topic)
             image = self.image(image.names[name])
             # Opening a topic takes memory that its image does not keep: give it back.
             pa.default_memory_pool().release_unused()
-        raise _unknown(name)
+        raise unknown_topic(name)
 
     def reader_of(self, topic: TopicImage) -> TopicReader:
         """Return the reader of an opened topic; it stays the same until the topic changes."""
@@ -130,7 +129,7 @@ class FollowedTopics:
             return None
         if name not in image.names:
             if self.files.is_local:
-                raise _unknown(name)
+                raise unknown_topic(name)
             return None
         topic = image.topic(image.names[name].topic_id)
         return self.reader_of(topic) if topic is not None and topic.is_open else None
@@ -154,7 +153,7 @@ class FollowedTopics:
         past = PastCatalog(self._catalog, version=version, timestamp_ms=timestamp_ms)
         topic = past.topics().get(name)
         if topic is None:
-            raise _unknown(name)
+            raise unknown_topic(name)
         return TopicReader(self.files, topic, past.topic_image(topic), self._kept)
 
     def let_go(self) -> None:
@@ -166,14 +165,3 @@ class FollowedTopics:
         """Return how long ago (ms) the image was surely the newest; None before the first look."""
         seen = self._seen
         return None if seen is None else self._clock.boot_ms() - seen.looked_ms
-
-
-def _named(topics: Topics, name: str) -> TopicDescription:
-    topic = topics.get(name)
-    if topic is None:
-        raise _unknown(name)
-    return topic
-
-
-def _unknown(name: str) -> UnknownTopicError:
-    return UnknownTopicError(f"unknown topic {name!r}", topic=name)

@@ -119,11 +119,16 @@ def described_edit(
     )
 
 
+def unknown_topic(name: str) -> UnknownTopicError:
+    """Return the error for a name that no topic has; its message names no other topic."""
+    return UnknownTopicError(f"unknown topic {name!r}", topic=name)
+
+
 def live(image: Image, name: str) -> TopicDescription:
     """Return the topic of a name. Raises UnknownTopicError."""
     topic = image.names.get(name)
     if topic is None:
-        raise UnknownTopicError(f"unknown topic {name!r}", topic=name)
+        raise unknown_topic(name)
     return topic
 
 

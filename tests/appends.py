@@ -44,7 +44,7 @@ class Appender:
     def outcomes(self, *batches: tuple[str, int, bytes]) -> list[Outcome]:
         """As `append`, with all that the answers say."""
         slots = [
-            Slot(Append(self.topic_id(name), partition, batch), 13)
+            Slot(Append(self.topic_id(name), partition, batch))
             for name, partition, batch in batches
         ]
         self.writer.write(slots)

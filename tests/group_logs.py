@@ -16,6 +16,6 @@ def append_records(catalog: Catalog, records: Sequence[Record], group: str = GRO
     """Append records to a group's partition of __consumer_offsets."""
     topic = offsets_topic(catalog, catalog.clock, 50)
     number = partition_of(group, topic.num_partitions)
-    slot = Slot(Append(topic.topic_id, number, batch_of(records, START_MS)), 13)
+    slot = Slot(Append(topic.topic_id, number, batch_of(records, START_MS)))
     AppendWriter(catalog, AppendCounts(), flush=False).write([slot])
     assert isinstance(slot.outcome, Appended)

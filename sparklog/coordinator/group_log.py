@@ -60,7 +60,6 @@ FOLLOWED_MS: Final = 3_600_000
 removed tombstones of records that were read."""
 COMMITS_MAX: Final = 500_000
 """The most records of a partition that are read to find a group's commits."""
-PRODUCE_VERSION: Final = 13
 
 
 class Expired(NamedTuple):
@@ -335,8 +334,7 @@ class GroupLog:
         for records in cut(effects.records, bytes_max):
             batch = batch_of(records, self._catalog.clock.now_ms())
             slot = Slot(
-                Append(found.topic.topic_id, found.number, batch, epoch, found.end_offset),
-                PRODUCE_VERSION,
+                Append(found.topic.topic_id, found.number, batch, epoch, found.end_offset)
             )
             AppendWriter(self._catalog, AppendCounts()).write([slot])
             if isinstance(slot.outcome, UnexpectedAppendOffsetError | FencedLeaderEpochError):

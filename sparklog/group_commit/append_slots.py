@@ -2,13 +2,16 @@
 
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sparklog.errors import SparklogError
 from sparklog.garbage import without_frames
 
 if TYPE_CHECKING:
     from sparklog.record.client_batch import ClientBatch
+
+PRODUCE_VERSION: Final = 13
+"""The version of Produce whose rules hold for batches of our own; the newest one."""
 
 
 class Append(NamedTuple):
@@ -46,7 +49,7 @@ class Slot:
     """An append, the request of Produce that brought it, and its outcome."""
 
     append: Append
-    produce_version: int
+    produce_version: int = PRODUCE_VERSION
     transactional_id: str | None = None
     """The transactional id that the request names."""
     outcome: Outcome | None = None

@@ -22,6 +22,7 @@ from sparklog.errors import CommitConflictError, SparklogError
 from sparklog.group_commit.admission import Admission
 from sparklog.group_commit.append_partition import PartitionAppends
 from sparklog.group_commit.append_slots import Checked
+from sparklog.group_commit.edit import topic_edit
 from sparklog.log_writer import (
     WriteOptions,
     WritePlan,
@@ -29,8 +30,7 @@ from sparklog.log_writer import (
     plan_write_on,
     shared_bytes_max,
 )
-from sparklog.metadata.check import check_topic
-from sparklog.metadata.edit import TopicEdit, with_fields
+from sparklog.metadata.edit import TopicEdit
 from sparklog.metadata.image import Image, PartitionLog, TopicImage, at_log_end
 from sparklog.metadata.plans.topics import live_topic
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TimestampType
@@ -106,17 +106,16 @@ class TopicAppends:
         admitted = dict(admission.changed)
         try:
             topic = live_topic(image, self.topic_id)
-            edit = self._edit(topic, admission)
-            check_topic(image, self.topic_id, edit)
+            edit = topic_edit(image, self.topic_id, self._fields(topic, admission))
         except SparklogError as error:
             self.error = copy(error)  # without its frames, as in `Slot.refuse`
             admission.changed = admitted
             return None
         return edit if edit.segments else None
 
-    def _edit(self, topic: TopicImage, admission: Admission) -> TopicEdit:
-        """Place all batches, and return the edit that appends their rows."""
-        parts: dict[str, Any] = {"leader_epochs": {}, "producers": {}, "transactions": {}}
+    def _fields(self, topic: TopicImage, admission: Admission) -> dict[str, Any]:
+        """Place all batches, and return the fields of the edit that appends their rows."""
+        fields: dict[str, Any] = {"leader_epochs": {}, "producers": {}, "transactions": {}}
         rows: list[SegmentEntry] = []
         for one in self.partitions:
             number, log = one.partition, topic.partition(one.partition)
@@ -124,15 +123,13 @@ class TopicAppends:
             if not one.rows:
                 continue
             rows += one.rows
-            parts["leader_epochs"][number] = one.leader_epoch
+            fields["leader_epochs"][number] = one.leader_epoch
             if one.decided.producers:
-                parts["producers"][number] = one.decided.producers
+                fields["producers"][number] = one.decided.producers
             if one.decided.transactions is not None:
-                parts["transactions"][number] = one.decided.transactions
-        parts["segments"] = at_log_end(topic, rows)
-        edit = with_fields(TopicEdit, parts)
-        edit.check()
-        return edit
+                fields["transactions"][number] = one.decided.transactions
+        fields["segments"] = at_log_end(topic, rows)
+        return fields
 
     def settle(self) -> None:
         """Give the batches their outcomes: the commit has landed."""

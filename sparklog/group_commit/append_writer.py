@@ -18,7 +18,7 @@ from copy import copy
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from sparklog.errors import FencedLeaderEpochError, LateWriterError, SparklogError
+from sparklog.errors import FencedLeaderEpochError, SparklogError
 from sparklog.group_commit.admission import Admission
 from sparklog.group_commit.append_slots import (
     Append,
@@ -28,16 +28,12 @@ from sparklog.group_commit.append_slots import (
 )
 from sparklog.group_commit.append_topics import Target, TopicAppends
 from sparklog.group_commit.companions import Companions, Place, Places
+from sparklog.group_commit.edit import PLANS_MAX, counting, group_edit, is_passing
 from sparklog.group_commit.failed_firsts import FailedFirsts
-from sparklog.log_writer import PRODUCE, SharedSegment, SharedSegments, WriteOptions
+from sparklog.log_writer import SharedSegment, SharedSegments, WriteOptions
 from sparklog.metadata.batch import CheckedEdit
-from sparklog.metadata.catalog import (
-    PRODUCER_ID_EXPIRATION_MS,
-    Catalog,
-    check_partition,
-    parameters_of,
-)
-from sparklog.metadata.edit import Done, Edit
+from sparklog.metadata.catalog import PRODUCER_ID_EXPIRATION_MS, Catalog, check_partition
+from sparklog.metadata.edit import Done
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import Committed, Plan
 from sparklog.metadata.plans.topics import live_topic
@@ -47,8 +43,6 @@ from sparklog.record.checksum import crc32c
 if TYPE_CHECKING:
     from sparklog.record.client_batch import ClientBatch
 
-PLANS_MAX: Final = 3
-"""How often a batch is written at most; then it fails."""
 ROUNDS_MAX: Final = 20
 """How often a companion is written at most; then it fails."""
 
@@ -153,7 +147,7 @@ class AppendWriter:
             if one.error is None:
                 one.settle()
                 self._count(one)
-            elif not isinstance(one.error, LateWriterError | FencedLeaderEpochError):
+            elif not is_passing(one.error):
                 one.fail()
             if is_last:
                 one.fail()
@@ -242,27 +236,13 @@ class AppendWriter:
 
     def _plan(self, topics: Collection[TopicAppends]) -> Plan:
         """Return the plan that commits topics in one entry; it leaves out those with an error."""
-        tries: list[int] = []
 
         def plan(image: Image) -> CheckedEdit | Done:
-            if tries:
-                self._counts.conflicts += 1
-            tries.append(image.version)
             admission = Admission(image.transactional_ids, self._failed)
             placed = [(one, one.placed(image, admission)) for one in topics]
-            edits = {one.topic_id: edit for one, edit in placed if edit is not None}
-            if not edits:
-                return Done()
-            names = [one.name for one in topics if one.topic_id in edits]
-            edit = Edit(
-                operation=PRODUCE,
-                parameters=parameters_of(names, edits.values()),
-                topics=edits,
-                transactional_ids=admission.changed,
-            )
-            return CheckedEdit(edit)
+            return group_edit(placed, admission.changed)
 
-        return plan
+        return counting(plan, self._counts)
 
     def _count(self, topic: TopicAppends) -> None:
         batches: list[ClientBatch] = []

@@ -29,6 +29,7 @@ from functools import partial
 from typing import Any, Final
 
 from sparklog.group_commit.append_slots import (
+    PRODUCE_VERSION,
     Append,
     AppendCounts,
     Appended,
@@ -44,7 +45,6 @@ from sparklog.metadata.image import Image
 __all__ = ["Append", "AppendCommit", "AppendLimits", "Appended"]
 
 MIB: Final = 1024 * 1024
-PRODUCE_VERSION: Final = 13
 REMOTE_LINGER_S: Final = 0.1
 """How long a group waits on an object store; or twice the time of the last commit, if longer."""
 REMOTE_LINGER_MAX_S: Final = 1.0
@@ -222,7 +222,7 @@ class AppendCommit:
         except Exception as error:  # noqa: BLE001 - a bug costs this request, and no other
             self._settle(one, error)
             return False
-        one.slots, one.size_bytes = [Slot(append, PRODUCE_VERSION)], len(append.batch)
+        one.slots, one.size_bytes = [Slot(append)], len(append.batch)
         self._bytes += one.size_bytes
         return True
 

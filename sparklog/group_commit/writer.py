@@ -13,19 +13,13 @@ request is alone. Vacuum deletes the files that were never committed.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from sparklog.errors import (
-    FencedLeaderEpochError,
-    InvalidRecordError,
-    LateWriterError,
-    SparklogError,
-    UnknownTopicError,
-    UsageError,
-)
+from sparklog.errors import InvalidRecordError, SparklogError, UsageError
+from sparklog.group_commit.edit import PLANS_MAX, counting, group_edit, is_passing, topic_edit
 from sparklog.group_commit.rows import (
     Request,
     columns_of,
@@ -38,7 +32,6 @@ from sparklog.group_commit.share import Counts, Outcome, Planned, Share, Slot, W
 from sparklog.group_commit.slices import Records, write_slices
 from sparklog.log.names import check_not_internal
 from sparklog.log_writer import (
-    PRODUCE,
     SharedSegment,
     SharedSegments,
     TopicWriter,
@@ -47,16 +40,13 @@ from sparklog.log_writer import (
     plan_write_on,
 )
 from sparklog.metadata.batch import CheckedEdit
-from sparklog.metadata.catalog import Catalog, parameters_of
-from sparklog.metadata.check import check_topic
-from sparklog.metadata.edit import Done, Edit, Receipt, ReceiptKey, TopicEdit, with_fields
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.edit import Done, Receipt, ReceiptKey, TopicEdit
 from sparklog.metadata.image import Image, TopicImage, added_ranges, at_log_end
+from sparklog.metadata.plans.topics import unknown_topic
 from sparklog.model import NO_TIMESTAMP, OffsetRange, SegmentEntry
 from sparklog.produce.partitioner import Partitioner, resolve_partitioner
 from sparklog.record.rows import RecordColumns
-
-PLANS_MAX: Final = 3
-"""How often a request is planned at most, if imports or vacuums are committed meanwhile."""
 
 
 class _Batch:
@@ -65,7 +55,7 @@ class _Batch:
     def __init__(self, planned: Planned, table: RecordColumns, rows: range) -> None:
         """`rows` of the table are the records."""
         self.share, self.plan, self.slots = planned.share, planned.plan, planned.slots
-        self.topic_id = self.plan.topic.topic_id
+        self.name, self.topic_id = self.plan.topic.name, self.plan.topic.topic_id
         requests = [slot.request for slot in self.slots]
         count = self.plan.topic.num_partitions
         self.records = Records(self.plan, requests, table, rows, planned.size_bytes)
@@ -93,16 +83,14 @@ class _Batch:
             self.is_known = any(ReceiptKey(key) in topic.receipts for key in self._spans)
             if self.is_known:
                 return None
-            parts: dict[str, Any] = {
+            fields: dict[str, Any] = {
                 "segments": at_log_end(topic, self.segments),
                 "leader_epochs": self.plan.epochs_of(self.segments),
             }
             if self._spans:
                 receipts = {ReceiptKey(key): self._receipt(key, topic) for key in self._spans}
-                parts["receipts"] = receipts
-            edit = with_fields(TopicEdit, parts)
-            edit.check()
-            check_topic(image, self.topic_id, edit)
+                fields["receipts"] = receipts
+            edit = topic_edit(image, self.topic_id, fields)
         except SparklogError as error:
             self.error = error
             return None
@@ -226,8 +214,8 @@ class GroupWriter:
         check_not_internal(share.topic)
         description = image.names.get(share.topic)
         topic = None if description is None else image.topic(description.topic_id)
-        if description is None or topic is None:
-            share.settle(_unknown(share.topic))
+        if topic is None:
+            share.settle(unknown_topic(share.topic))
             return None
         plan = plan_write_on(topic, now_ms, self._options)
         partitioner = self._partitioner(plan)
@@ -282,21 +270,12 @@ class GroupWriter:
 
     def _commit(self, batches: Sequence[_Batch]) -> None:
         """Commit batches in one entry, without those that are refused or have a known key."""
-        tries: list[int] = []
 
         def plan(image: Image) -> CheckedEdit | Done:
-            if tries:
-                self._counts.conflicts += 1
-            tries.append(image.version)
-            placed = [(batch, batch.placed(image)) for batch in batches]
-            edits = {batch.topic_id: edit for batch, edit in placed if edit is not None}
-            if not edits:
-                return Done()
-            topics = [batch.share.topic for batch in batches if batch.topic_id in edits]
-            parameters = parameters_of(topics, edits.values())
-            return CheckedEdit(Edit(operation=PRODUCE, parameters=parameters, topics=edits))
+            return group_edit([(batch, batch.placed(image)) for batch in batches])
 
-        self._catalog.log.commit(plan, [batch.topic_id for batch in batches])
+        topics = [batch.topic_id for batch in batches]
+        self._catalog.log.commit(counting(plan, self._counts), topics)
 
     def _is_settled(self, batch: _Batch) -> bool:
         """Give the requests of a batch their outcome; False if they must be written again."""
@@ -306,8 +285,7 @@ class GroupWriter:
             batch.settle()
             return True
         batch.share.plans += 1
-        is_passing = isinstance(batch.error, LateWriterError | FencedLeaderEpochError)
-        if is_passing and batch.share.plans < PLANS_MAX:
+        if is_passing(batch.error) and batch.share.plans < PLANS_MAX:
             return False
         batch.share.settle(batch.error)
         return True
@@ -324,12 +302,8 @@ class GroupWriter:
 def _live(image: Image, plan: WritePlan) -> TopicImage:
     topic = image.topic(plan.topic.topic_id)
     if topic is None or topic.closed_ms is not None:
-        raise _unknown(plan.topic.name)
+        raise unknown_topic(plan.topic.name)
     return topic
-
-
-def _unknown(topic: str) -> UnknownTopicError:
-    return UnknownTopicError(f"unknown topic {topic!r}", topic=topic)
 
 
 def _replayed(

@@ -43,7 +43,7 @@ class Owner:
     def appends(self, offset: int) -> object:
         """The outcome of a commit."""
         record = offset_record("readers", FLIGHTS, CommittedOffset(offset))
-        slot = Slot(Append(self.topic.topic_id, 0, batch_of([record], 0), self.epoch), 13)
+        slot = Slot(Append(self.topic.topic_id, 0, batch_of([record], 0), self.epoch))
         AppendWriter(self.catalog, AppendCounts(), flush=False).write([slot])
         return slot.outcome
 

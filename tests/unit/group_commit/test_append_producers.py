@@ -276,7 +276,7 @@ class TestMemoryOfRefusedBatches:
         one.meanwhile.append(lambda: AdminClient(log_dir).delete_topics(["t"]))
         refused = batch(0)
         before = sys.getrefcount(refused)
-        slot = Slot(Append(topic_id, 0, refused), 13)
+        slot = Slot(Append(topic_id, 0, refused))
         one.writer.write([slot])
 
         assert isinstance(slot.outcome, UnknownTopicError)

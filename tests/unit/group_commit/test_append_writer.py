@@ -68,7 +68,7 @@ class TestLeaderEpoch:
     def appended(self, world: Appender, *epochs: int) -> list[Any]:
         """The outcomes of batches to t-0, each of which asks for a leader epoch."""
         topic_id = world.topic_id("t")
-        slots = [Slot(Append(topic_id, 0, client_batch("a"), epoch), 13) for epoch in epochs]
+        slots = [Slot(Append(topic_id, 0, client_batch("a"), epoch)) for epoch in epochs]
         world.writer.write(slots)
         return [told(slot.outcome) for slot in slots if slot.outcome is not None]
 
@@ -331,7 +331,7 @@ def test_a_row_is_that_of_a_segment_builder(batches: list[bytes], end_offset: in
     grown = topic.apply(TopicEdit(partitions={0: PartitionState(0, end_offset)}), NO_STAMP)
     target = Target.of(grown, NOW_MS, WriteOptions())
     checked = [
-        Checked(Slot(Append("id", 0, one), 13), check_client_batch(one, target.config, NOW_MS, 13))
+        Checked(Slot(Append("id", 0, one)), check_client_batch(one, target.config, NOW_MS, 13))
         for one in batches
     ]
     admission = Admission(NO_TRANSACTIONAL_IDS, FailedFirsts())

@@ -27,7 +27,7 @@ def batch(sequence: int, producer_id: int = 7, epoch: int = 0) -> bytes:
 
 
 def slot(data: bytes) -> Slot:
-    return Slot(Append(*PLACE, data), 13)
+    return Slot(Append(*PLACE, data))
 
 
 def after_a_failure(log_dir: str, monkeypatch: pytest.MonkeyPatch, *sequences: int) -> list[Any]:

@@ -239,7 +239,7 @@ class TestProduce:
         from tests.client_batches import client_batch
 
         batch = client_batch("x", producer_id=client.producer.producer_id, attributes=0x10)
-        instance.writer.write([Slot(Append(topic_id, 0, batch), 13)])
+        instance.writer.write([Slot(Append(topic_id, 0, batch))])
 
         assert not instance.state().is_open
 

@@ -134,7 +134,7 @@ class Fetch:
             count = int(ends.searchsorted(left_bytes, "right"))
             count = min(max(count, int(is_first)), left)
             if count:
-                yield _head(found, count)
+                yield found.slice(0, count)
             if count < found.num_rows or count == left:
                 return
             left, left_bytes, is_first = left - count, left_bytes - int(ends[-1]), False
@@ -155,18 +155,6 @@ def _record_ends(found: DecodedRecords) -> np.ndarray:
 def _sizes(column: pa.Array) -> np.ndarray:
     sizes: np.ndarray = pc.binary_length(column).fill_null(0).to_numpy().astype(np.int64)
     return sizes
-
-
-def _head(found: DecodedRecords, count: int) -> DecodedRecords:
-    return DecodedRecords(
-        count,
-        found.key[:count],
-        found.value[:count],
-        found.offset[:count],
-        found.timestamp[:count],
-        found.timestamp_type[:count],
-        found.headers[:count],
-    )
 
 
 def body_in(form: str, wanted: Fetch) -> Iterator[bytes | memoryview]:

@@ -21,12 +21,12 @@ import pyarrow as pa
 from bench.figures import Bar, Figure
 from bench.settings import Settings
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicDescription
 from sparklog.record.rows import RecordColumns
 from sparklog.storage import open_files
+from tests.logs import append_to
 from tests.maintenance import run as run_job
 from tests.naive.decode import BATCH_HEADER
 from tests.wire.fetching import Part, fetch_request, partitions_of
@@ -81,10 +81,7 @@ def filled(log_dir: Path) -> TopicDescription:
     )
     nulls = pa.nulls(count, pa.binary())
     records = RecordColumns(key=nulls, value=column, timestamp=np.arange(count))
-    plan = plan_write(catalog, "fetch", WriteOptions())
-    writer = TopicWriter(catalog.files, plan, catalog.clock, seed=0)
-    writer.write(records, pa.array(np.zeros(count), pa.int32()))
-    commit_write(catalog, plan, writer.close())
+    append_to(catalog, 0, records, topic="fetch")
     run_job(merge_segments, log_dir, seal=True)
     return topic
 

@@ -36,7 +36,6 @@ from sparklog.coordinator.states import GroupLimits
 from sparklog.fleet import LocalFleet
 from sparklog.group_commit.append_slots import Append, AppendCounts, Appended, Slot
 from sparklog.group_commit.append_writer import AppendWriter
-from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.metadata.catalog import Catalog
@@ -44,7 +43,7 @@ from sparklog.metadata.log import MetadataLog
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
 from tests.kafka.broker import running_broker
-from tests.logs import columns
+from tests.logs import append_to, columns
 from tests.wire.processes import GatewayProcess, gateway_process
 from tests.wire.storming import Group, joined_at_once
 
@@ -176,12 +175,9 @@ def _lags(settings: Settings) -> Iterator[Figure]:
     catalog = Catalog(open_files(str(settings.directory / "lags")), flush=False)
     admin, now_ms = AdminClient(settings.directory / "lags"), catalog.clock.now_ms()
     admin.create_topics([NewTopic("t", 100, config={"retention.ms": "-1"})])
-    plan = plan_write(catalog, "t", WriteOptions(flush=False))
-    writer = TopicWriter(catalog.files, plan, catalog.clock, seed=0)
     places = [number for number in range(100) for _ in range(100)]
     times = [now_ms - 1000] * len(places)
-    writer.write(columns(places, timestamps=times), pa.array(places, pa.int32()))
-    commit_write(catalog, plan, writer.close())
+    append_to(catalog, places, columns(places, timestamps=times))
     append_groups(catalog, 1000, 100)
     group = "lag of 1,000 groups x 100 partitions"
     yield Figure(group, "the first time, groups read", _seconds(admin), "s")

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparklog.admin.erase import EraseReport, erase
 from sparklog.fleet import LocalFleet
 from sparklog.log import key_index
-from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
+from sparklog.log_writer import WriteOptions
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.metadata.catalog import Catalog
@@ -22,7 +21,17 @@ from sparklog.record.scan import scan_batches
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 from tests import edits
-from tests.logs import OWN_FILES, Place, append, catalog, client, columns, image, rows
+from tests.logs import (
+    OWN_FILES,
+    Place,
+    append,
+    append_to,
+    catalog,
+    client,
+    columns,
+    image,
+    rows,
+)
 from tests.sweeping import DAY_MS, later, sweep
 from tests.tables import build
 
@@ -76,13 +85,10 @@ def flip(path: Path, position: int) -> None:
 def share(log_dir: Place, topics: Sequence[str] = ("t", "u")) -> None:
     """One shared segment: nine records of partition 0, two of partition 1, which `u` has, too."""
     found = catalog(log_dir)
-    plan = plan_write(found, "t", LZ4)
-    writer = TopicWriter(found.files, plan, found.clock, seed=0)
     names = [ALICE if number % 3 == 0 else f"key-{number}" for number in range(9)]
     said = [f"{SECRET if key == ALICE else 'v'}-{number}" for number, key in enumerate(names)]
     records = columns([*said, "a", "b"], [*(one.encode() for one in names), b"x", b"y"])
-    writer.write(records, pa.array([0] * 9 + [1] * 2, pa.int32()))
-    commit_write(found, plan, writer.close())
+    append_to(found, [0] * 9 + [1] * 2, records, options=LZ4)
     if "u" in topics:
         (entry,) = image(log_dir).partition(1).entries()
         edits.append(found, found.topic("u"), entry._replace(partition=0))
@@ -90,12 +96,8 @@ def share(log_dir: Place, topics: Sequence[str] = ("t", "u")) -> None:
 
 def produce(log_dir: str, keys: Sequence[Any], values: Sequence[Any], options: Any) -> None:
     """Write records, whose keys may be null, to partition 0."""
-    found = catalog(log_dir)
-    plan = plan_write(found, "t", options)
-    writer = TopicWriter(found.files, plan, found.clock, seed=0)
     records = columns(values, [None if key is None else key.encode() for key in keys])
-    writer.write(records, pa.array([0] * len(keys), pa.int32()))
-    commit_write(found, plan, writer.close())
+    append_to(catalog(log_dir), 0, records, options=options)
 
 
 def unshare(log_dir: str) -> None:

@@ -90,16 +90,17 @@ def append(
 
 def append_to(
     found: Catalog,
-    partition: int,
+    partition: int | Sequence[int],
     records: RecordColumns,
     *,
     topic: str = "t",
     options: WriteOptions | None = None,
 ) -> Landed:
-    """The same of records, at the time that the catalog's clock tells."""
+    """The same of records, each with its partition or all with one, by the catalog's clock."""
     plan = plan_write(found, topic, options or WriteOptions(flush=False))
     writer = TopicWriter(found.files, plan, found.clock, seed=0)
-    writer.write(records, pa.array([partition] * len(records), pa.int32()))
+    partitions = [partition] * len(records) if isinstance(partition, int) else partition
+    writer.write(records, pa.array(partitions, pa.int32()))
     return commit_write(found, plan, writer.close())
 
 

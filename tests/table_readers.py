@@ -9,11 +9,10 @@ import polars
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.record.rows import HEADERS_TYPE, RecordColumns
 from sparklog.table.parquet import sorted_by_offset
 from sparklog.table.schema import ARROW_SCHEMA, COLUMNS
-from tests.logs import catalog
+from tests.logs import append_to, catalog
 from tests.naive.records import Record, timestamps
 
 RECORDS: Final = [
@@ -29,17 +28,13 @@ FAR: Final = Record(0, 253_402_300_800_000, b"k", b"in the year 10000")
 
 def append_records(log_dir: str, records: Sequence[Record], partition: int = 0) -> None:
     """Append records; their offsets are the log's."""
-    found = catalog(log_dir)
-    plan = plan_write(found, "t", WriteOptions(flush=False))
-    writer = TopicWriter(found.files, plan, found.clock, seed=0)
     columns = RecordColumns(
         key=pa.array([one.key for one in records], pa.binary()),
         value=pa.array([one.value for one in records], pa.binary()),
         timestamp=timestamps(records),
         headers=pa.array([_pairs(one) for one in records], HEADERS_TYPE),
     )
-    writer.write(columns, pa.array([partition] * len(records), pa.int32()))
-    commit_write(found, plan, writer.close())
+    append_to(catalog(log_dir), partition, columns)
 
 
 def _pairs(record: Record) -> list[dict[str, Any]] | None:

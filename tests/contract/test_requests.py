@@ -2,16 +2,14 @@
 
 from collections.abc import Iterator
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock
-from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
+from sparklog.log_writer import WriteOptions
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
-from tests.logs import columns
+from tests.logs import append_to, columns
 from tests.s3 import S3LogDir, S3Server
 from tests.store_proxy import StoreProxy
 
@@ -41,10 +39,7 @@ def opened(log_dir: S3LogDir) -> Catalog:
 
 def produce(catalog: Catalog) -> None:
     """One task's produce to all partitions."""
-    plan = plan_write(catalog, "t", WriteOptions())
-    writer = TopicWriter(catalog.files, plan, catalog.clock, seed=0)
-    writer.write(columns(range(PARTITIONS)), pa.array(np.arange(PARTITIONS, dtype=np.int32)))
-    commit_write(catalog, plan, writer.close())
+    append_to(catalog, range(PARTITIONS), columns(range(PARTITIONS)), options=WriteOptions())
 
 
 def asked(proxy: StoreProxy) -> list[tuple[str, str]]:

@@ -12,13 +12,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.model import TopicDescription
-from tests.logs import catalog, columns
+from tests.logs import append_to, catalog, columns
 from tests.waiting import until
 from tests.wire.fetching import Part, fetched, offsets
 from tests.wire.gateways import Client
@@ -209,12 +207,8 @@ def storm(group: Group, port: int, work: Work, seconds: float, rng: random.Rando
 def stormed(log_dir: Path, seconds: float, rng: random.Random, records: int = RECORDS) -> Group:
     """A storm over a topic and at a gateway of its own; return what was seen."""
     [topic] = AdminClient(log_dir).create_topics([NewTopic("t", MOST)])
-    found = catalog(log_dir)
-    plan = plan_write(found, "t", WriteOptions(flush=False))
-    writer = TopicWriter(found.files, plan, found.clock, seed=0)
     places = [number for number in range(MOST) for _ in range(records)]
-    writer.write(columns(places), pa.array(places, pa.int32()))
-    commit_write(found, plan, writer.close())
+    append_to(catalog(log_dir), places, columns(places))
     group = Group("storm", MOST, MOST * records)
     with gateway_process(log_dir, "--group-initial-rebalance-delay-ms", "0") as process:
         storm(group, process.port, reads(group, topic), seconds, rng)

@@ -4,7 +4,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -12,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock
 from sparklog.errors import StorageFullError
-from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
+from sparklog.log_writer import WriteOptions
 from sparklog.maintenance import build_table as job
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.runner import NOTHING_TO_DO, executed
@@ -25,7 +24,7 @@ from sparklog.table.delta_log import CHECKPOINT_INTERVAL
 from sparklog.table.marks import Mark
 from sparklog.table.of_topic import VACUUMED, Change, commit
 from tests.compaction import keyed_batch, sent
-from tests.logs import append, catalog, columns, log_files, rows
+from tests.logs import append, append_to, catalog, columns, log_files, rows
 from tests.maintenance import alter, context_of, make_unreadable, run
 from tests.partitions import Partition, batch, marker
 from tests.tables import (
@@ -334,11 +333,7 @@ def test_takes_a_batch_of_log_append_time() -> None:
 class TestLimits:
     def test_thousands_of_small_partitions_are_one_file(self, tmp_path: Path) -> None:
         log_dir = topic_with_table(tmp_path / "log", 5000)
-        found = catalog(log_dir)
-        plan = plan_write(found, "t", WriteOptions(flush=False))
-        writer = TopicWriter(found.files, plan, found.clock, seed=0)
-        writer.write(columns([*range(5000)]), pa.array(range(5000), pa.int32()))
-        commit_write(found, plan, writer.close())
+        append_to(catalog(log_dir), range(5000), columns(range(5000)))
 
         assert counted(build(log_dir), "files") == [1]
         assert set(marks_of(log_dir).values()) == {Mark(0, 1)}
@@ -371,8 +366,5 @@ def steps_of_a_produce(log_dir: str) -> list[str]:
     """What is asked of the storage: files, entries and syncs among it."""
     trace: list[Operation] = []
     found = Catalog(TracingFiles(LocalFiles(log_dir), trace))
-    plan = plan_write(found, "t", WriteOptions())
-    writer = TopicWriter(found.files, plan, found.clock, seed=0)
-    writer.write(columns(["a"]), pa.array([0], pa.int32()))
-    commit_write(found, plan, writer.close())
+    append_to(found, 0, columns(["a"]), options=WriteOptions())
     return [step.kind for step in trace]

@@ -15,7 +15,7 @@ NO_MEMBER = ""
 NO_OFFSET = -1
 NO_EPOCH = -1
 JOIN_EPOCH = 0
-LEAVE_EPOCH = -1
+"""The epoch with which a member joins; with a lower one it leaves."""
 STATIC_LEAVE_EPOCH = -2
 """The epoch with which a static member leaves: its partitions stay with it until its session
 ends."""

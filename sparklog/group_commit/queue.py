@@ -26,7 +26,7 @@ MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class GroupLimits:
+class CommitLimits:
     """When a group is committed, how, and how much may wait for it. The names are Kafka's."""
 
     linger_ms: int = 5
@@ -59,7 +59,7 @@ class _Waiting:
 class GroupCommit:
     """The groups of one instance. For one event loop."""
 
-    def __init__(self, catalog: Catalog, limits: GroupLimits) -> None:
+    def __init__(self, catalog: Catalog, limits: CommitLimits) -> None:
         self._limits = limits
         self.counts = Counts()
         options = WriteOptions(compression_type=limits.compression_type)

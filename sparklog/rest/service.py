@@ -63,7 +63,7 @@ class Service:
         self._housekeeper = Housekeeper(command, clock)
         self.topics = FollowedTopics(catalog, clock, settings.poll_interval_ms)
         self.admin = AdminClient(settings.log_dir, clock=clock, after_commit=keep_house_late)
-        self.group_commit = GroupCommit(catalog, settings.group_limits)
+        self.group_commit = GroupCommit(catalog, settings.commit_limits)
         self.lags = Lags(catalog, GroupAdmin(catalog))
         self.kafka_metrics = KafkaMetrics(catalog, self.lags)
         self.metrics = Metrics(self.topics.age_ms, self.group_commit.counts)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from sparklog.group_commit.queue import GroupLimits
+from sparklog.group_commit.queue import CommitLimits
 from sparklog.service_settings import PREFIX, Texts
 
 Positive = Annotated[int, Field(gt=0)]
@@ -80,9 +80,9 @@ class Settings(BaseSettings):
     """The lowest level that is logged."""
 
     @property
-    def group_limits(self) -> GroupLimits:
+    def commit_limits(self) -> CommitLimits:
         """The settings of group commit."""
-        return GroupLimits(
+        return CommitLimits(
             linger_ms=self.linger_ms,
             batch_size=self.batch_size,
             max_pending_bytes=self.max_pending_bytes,

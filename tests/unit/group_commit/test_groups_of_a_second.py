@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sparklog.group_commit.appends import Append, AppendCommit, AppendLimits
-from sparklog.group_commit.queue import GroupCommit, GroupLimits
+from sparklog.group_commit.queue import GroupCommit, CommitLimits
 from sparklog.log_reader.ranges import BatchRanges
 from sparklog.log_writer import SharedSegment
 from sparklog.maintenance.merge_segments import merge_segments
@@ -119,7 +119,7 @@ async def gateway(log_dir: str) -> None:
 
 async def rest(log_dir: str) -> None:
     """A REST service's two groups."""
-    commit = GroupCommit(catalog(log_dir), GroupLimits(linger_ms=0))
+    commit = GroupCommit(catalog(log_dir), CommitLimits(linger_ms=0))
     for _ in range(2):
         await commit.produce("t", rows("a", partition=0), None)
     assert len(open_files_of(log_dir)) == 1
@@ -141,7 +141,7 @@ def test_of_a_rest_service_begin_a_file_when_a_merge_takes_all_slices_meanwhile(
     log_dir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def produce() -> None:
-        commit = GroupCommit(catalog(log_dir), GroupLimits(linger_ms=0))
+        commit = GroupCommit(catalog(log_dir), CommitLimits(linger_ms=0))
         for value in "ab":
             await commit.produce("t", rows(value, partition=0), None)
         with monkeypatch.context() as patched:

@@ -10,7 +10,7 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import (
     ThrottlingQuotaExceededError,
 )
-from sparklog.group_commit.queue import GroupCommit, GroupLimits
+from sparklog.group_commit.queue import GroupCommit, CommitLimits
 from sparklog.group_commit.share import Written
 from sparklog.group_commit.writer import GroupWriter
 from tests.logs import FOREVER, all_values, catalog, image
@@ -20,7 +20,7 @@ from tests.unit.group_commit.conftest import rows
 class TestQueue:
     def run(self, log_dir: str, work: Callable[[GroupCommit], Any], **limits: Any) -> Any:
         async def main() -> Any:
-            queue = GroupCommit(catalog(log_dir), GroupLimits(**{"linger_ms": 0, **limits}))
+            queue = GroupCommit(catalog(log_dir), CommitLimits(**{"linger_ms": 0, **limits}))
             try:
                 return await work(queue)
             finally:

@@ -34,7 +34,7 @@ from sparklog.coordinator.requests import CommittedOffset, Now
 from sparklog.coordinator.shard import Shard
 from sparklog.coordinator.states import GroupLimits
 from sparklog.fleet import LocalFleet
-from sparklog.group_commit.append_slots import Append, AppendCounts, Appended, Slot
+from sparklog.group_commit.append_slots import Append, Appended, Slot
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.merge_segments import merge_segments
@@ -207,7 +207,7 @@ def append_groups(catalog: Catalog, groups: int, offsets: int, partitions: int =
             offset = CommittedOffset(number % 100, committed_ms=now_ms - 60_000)
             record = offset_record(name, TopicPartition("t", one), offset)
             records[partition_of(name, partitions)].append(record)
-    writer = AppendWriter(catalog, AppendCounts(), flush=False)
+    writer = AppendWriter(catalog, flush=False)
     for number, found in records.items():
         for some in _parts(found):
             append = Append(topic.topic_id, number, batch_of(some, now_ms))

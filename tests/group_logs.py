@@ -6,7 +6,7 @@ from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import Record
-from sparklog.group_commit.append_slots import Append, AppendCounts, Appended, Slot
+from sparklog.group_commit.append_slots import Append, Appended, Slot
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.metadata.catalog import Catalog
 from tests.group_language import GROUP, START_MS
@@ -17,5 +17,5 @@ def append_records(catalog: Catalog, records: Sequence[Record], group: str = GRO
     topic = offsets_topic(catalog, catalog.clock, 50)
     number = partition_of(group, topic.num_partitions)
     slot = Slot(Append(topic.topic_id, number, batch_of(records, START_MS)))
-    AppendWriter(catalog, AppendCounts(), flush=False).write([slot])
+    AppendWriter(catalog, flush=False).write([slot])
     assert isinstance(slot.outcome, Appended)

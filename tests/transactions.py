@@ -4,7 +4,7 @@ from typing import Any
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock
-from sparklog.group_commit.append_slots import Append, AppendCounts, Slot
+from sparklog.group_commit.append_slots import Append, Slot
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
@@ -37,7 +37,7 @@ class Instance:
     def __init__(self, log_dir: str, files: Files | None = None) -> None:
         self.catalog = Catalog(files or open_files(log_dir), ManualClock(NOW_MS))
         self.transactions = Transactions(self.catalog)
-        self.writer = AppendWriter(self.catalog, AppendCounts(), flush=False)
+        self.writer = AppendWriter(self.catalog, flush=False)
 
     def log(self, topic: str = "t", partition: int = 0) -> PartitionLog:
         """A partition as it is now."""

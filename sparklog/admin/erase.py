@@ -194,8 +194,7 @@ class _Erasure:
         image = self.catalog.image(self.topic)
         if _has_slices(image):
             image = self.catalog.image(*image.names.values(), self.topic)
-        found = image.topic(self.topic.topic_id)
-        if found is None or found.closed_ms is not None:
+        if image.existing(self.topic.topic_id) is None:
             raise TopicClosedError(f"topic {self.topic.name!r} was deleted: vacuum erases it")
         return image
 

@@ -78,8 +78,8 @@ class KafkaMetrics:
         except LogDirError:
             return []  # before the first topic
         image = self._catalog.image(*known)
-        found = [image.topic(one.topic_id) for one in known]
-        return [one for one in found if one is not None and one.closed_ms is None]
+        found = (image.existing(one.topic_id) for one in known)
+        return [one for one in found if one is not None]
 
 
 class _Families(Collector):

@@ -327,7 +327,7 @@ class GroupLog:
         Deletions of more offsets or members than a batch holds are several commits.
         """
         # Imported with the first change: loading the kernels takes a while.
-        from sparklog.group_commit.append_slots import Append, AppendCounts, Appended, Slot
+        from sparklog.group_commit.append_slots import Append, Appended, Slot
         from sparklog.group_commit.append_writer import AppendWriter
 
         bytes_max = TopicConfig.parse(found.topic.configs).max_message_bytes
@@ -336,7 +336,7 @@ class GroupLog:
             slot = Slot(
                 Append(found.topic.topic_id, found.number, batch, epoch, found.end_offset)
             )
-            AppendWriter(self._catalog, AppendCounts()).write([slot])
+            AppendWriter(self._catalog).write([slot])
             if isinstance(slot.outcome, UnexpectedAppendOffsetError | FencedLeaderEpochError):
                 return False
             if not isinstance(slot.outcome, Appended):

@@ -51,7 +51,12 @@ class AppendWriter:
     """Writes groups, one at a time."""
 
     def __init__(
-        self, catalog: Catalog, counts: AppendCounts, *, flush: bool = True, grows: bool = False
+        self,
+        catalog: Catalog,
+        counts: AppendCounts | None = None,
+        *,
+        flush: bool = True,
+        grows: bool = False,
     ) -> None:
         """`flush` says whether segments are synced; the entry always is.
 
@@ -59,7 +64,7 @@ class AppendWriter:
         end then.
         """
         self._catalog = catalog
-        self._counts = counts
+        self._counts = counts or AppendCounts()
         self._options = WriteOptions(flush=flush)
         self._shared = SharedSegments(catalog.files, catalog.clock, grow=grows)
         self._failed = FailedFirsts()

@@ -79,7 +79,9 @@ class _Batch:
         """Return the edit that makes the segments visible; None if refused or if a key is known."""
         self.error, self.is_known = None, False
         try:
-            topic = _live(image, self.plan)
+            topic = image.existing(self.topic_id)
+            if topic is None:
+                raise unknown_topic(self.name)
             self.is_known = any(ReceiptKey(key) in topic.receipts for key in self._spans)
             if self.is_known:
                 return None
@@ -297,13 +299,6 @@ class GroupWriter:
             found = resolve_partitioner(plan.partitioner, plan.options.batch_size, seed=0)
             self._partitioners[place] = found
         return self._partitioners[place]
-
-
-def _live(image: Image, plan: WritePlan) -> TopicImage:
-    topic = image.topic(plan.topic.topic_id)
-    if topic is None or topic.closed_ms is not None:
-        raise unknown_topic(plan.topic.name)
-    return topic
 
 
 def _replayed(

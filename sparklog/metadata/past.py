@@ -78,8 +78,8 @@ class PastCatalog(Catalog):
         raise UsageError(f"version {self.version} of the log dir is past: nothing can be written")
 
     def _as_it_was(self, image: Image, topic: TopicDescription) -> TopicImage:
-        cut, today = self._cut.topics.get(topic.topic_id), image.topic(topic.topic_id)
-        if cut is None or today is None or today.closed_ms is not None:
+        cut, today = self._cut.topics.get(topic.topic_id), image.existing(topic.topic_id)
+        if cut is None or today is None:
             raise UnknownTopicError(
                 f"topic {topic.name!r} as of version {self.version} cannot be read: it was deleted "
                 "since",

@@ -14,7 +14,6 @@ from threading import Lock
 from typing import NamedTuple
 
 from sparklog.errors import CommitConflictError, ErrorCode, LateWriterError, SparklogError
-from sparklog.group_commit.append_slots import AppendCounts
 from sparklog.group_commit.append_writer import ROUNDS_MAX, AppendWriter
 from sparklog.group_commit.companions import Places
 from sparklog.metadata.catalog import Catalog
@@ -185,7 +184,7 @@ class Ends:
     """The ends of one process. For any number of threads."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self._writer = AppendWriter(catalog, AppendCounts())
+        self._writer = AppendWriter(catalog)
         self.leading = Lock()
         """Held by the thread that commits the waiting ends."""
         self._queueing = Lock()

@@ -97,16 +97,11 @@ Appends = dict[str, dict[int, _Appended]]
 def topics_of(image: Image, ending: Ending) -> Iterator[str]:
     """Yield the existing topics that an end writes to."""
     for topic_id in dict.fromkeys(one.topic_id for one in ending.before.partitions):
-        if _live(image, topic_id) is not None:
+        if image.existing(topic_id) is not None:
             yield topic_id
     offsets = image.names.get(OFFSETS_TOPIC)
     if ending.is_commit and ending.before.offsets and offsets is not None:
         yield offsets.topic_id
-
-
-def _live(image: Image, topic_id: str) -> TopicImage | None:
-    topic = image.topic(topic_id)
-    return None if topic is None or topic.closed_ms is not None else topic
 
 
 def pieces_of(appends: Appends) -> set[bytes]:
@@ -124,7 +119,7 @@ def appends_of(image: Image, endings: Sequence[Ending], now_ms: int) -> Appends:
         before, epoch = ending.before, ending.marker_epoch
         kind = COMMIT if ending.is_commit else ABORT
         for topic_id, number in before.partitions:
-            topic = _live(image, topic_id)
+            topic = image.existing(topic_id)
             if topic is None:
                 continue
             place = _place(found, topic, topic_id, number)

@@ -13,7 +13,6 @@ from copy import copy
 from dataclasses import replace
 
 from sparklog.errors import CommitConflictError, LateWriterError, SparklogError
-from sparklog.group_commit.append_slots import AppendCounts
 from sparklog.group_commit.append_writer import ROUNDS_MAX, AppendWriter
 from sparklog.group_commit.companions import Places
 from sparklog.metadata.catalog import Catalog
@@ -35,7 +34,7 @@ def undelete(catalog: Catalog, name: str, topic_id: str | None = None) -> TopicD
     topic, and as `MetadataLog.commit`.
     """
     asked = _Undelete(name, topic_id)
-    AppendWriter(catalog, AppendCounts()).write((), asked)
+    AppendWriter(catalog).write((), asked)
     return asked.answer()
 
 

@@ -190,8 +190,8 @@ class OwnedShard:
 
         The image has the topic opened.
         """
-        topic = image.topic(self._topic.topic_id)
-        if topic is None or topic.closed_ms is not None:
+        topic = image.existing(self._topic.topic_id)
+        if topic is None:
             return CoordinatorNotAvailableError(f"topic {self._topic.name} is gone")
         log = topic.partition(self.partition)
         if log.leader_epoch != self._epoch:

@@ -26,5 +26,5 @@ def topic_id_of(uuid: UUID) -> str:
 
 def with_uuid(image: Image, uuid: UUID | None) -> TopicDescription | None:
     """Return the live topic of an id; None when there is none."""
-    topic = None if uuid is None else image.topic(topic_id_of(uuid))
-    return None if topic is None or topic.closed_ms is not None else topic.description
+    topic = None if uuid is None else image.existing(topic_id_of(uuid))
+    return None if topic is None else topic.description

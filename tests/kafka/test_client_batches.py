@@ -12,7 +12,7 @@ import pytest
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
 from sparklog.errors import ErrorCode, SparklogError
-from sparklog.group_commit.append_slots import Append, AppendCounts, Slot
+from sparklog.group_commit.append_slots import Append, Slot
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import Codec
@@ -84,7 +84,7 @@ class Ours:
         AdminClient(log_dir).create_topics(topics)
         self._catalog = Catalog(open_files(str(log_dir)), SystemClock())
         self._ids = {name: topic.topic_id for name, topic in self._catalog.topics().items()}
-        self._writer = AppendWriter(self._catalog, AppendCounts(), flush=False)
+        self._writer = AppendWriter(self._catalog, flush=False)
 
     def produce(self, topic: str, batch: bytes, version: int = 8) -> Answer:
         slot = Slot(Append(self._ids[topic], 0, batch), version)

@@ -25,7 +25,6 @@ import pytest
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import CommitConflictError
 from sparklog.fleet import LocalFleet
-from sparklog.group_commit.append_slots import AppendCounts
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.interop.import_log import ImportOptions, import_log_dirs
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
@@ -160,7 +159,7 @@ class Live(Instance):
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self.transactions = Transactions(catalog)
-        self.writer = AppendWriter(catalog, AppendCounts(), flush=False)
+        self.writer = AppendWriter(catalog, flush=False)
 
 
 def write(life: Life, catalog: Catalog, draw: random.Random) -> None:

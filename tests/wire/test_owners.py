@@ -13,7 +13,7 @@ from sparklog.coordinator.requests import CommittedOffset, FetchRequest, Now
 from sparklog.coordinator.shard import Shard
 from sparklog.coordinator.states import GroupLimits
 from sparklog.errors import FencedLeaderEpochError
-from sparklog.group_commit.append_slots import Append, AppendCounts, Appended, Slot
+from sparklog.group_commit.append_slots import Append, Appended, Slot
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicPartition
@@ -44,7 +44,7 @@ class Owner:
         """The outcome of a commit."""
         record = offset_record("readers", FLIGHTS, CommittedOffset(offset))
         slot = Slot(Append(self.topic.topic_id, 0, batch_of([record], 0), self.epoch))
-        AppendWriter(self.catalog, AppendCounts(), flush=False).write([slot])
+        AppendWriter(self.catalog, flush=False).write([slot])
         return slot.outcome
 
     def knows(self) -> dict[TopicPartition, CommittedOffset | None]:

@@ -134,8 +134,8 @@ def live(image: Image, name: str) -> TopicDescription:
 
 def live_topic(image: Image, topic_id: str) -> TopicImage:
     """Return the topic of an id. Raises UnknownTopicError if it is deleted or unknown."""
-    topic = image.topic(topic_id)
-    if topic is None or topic.closed_ms is not None:
+    topic = image.existing(topic_id)
+    if topic is None:
         raise UnknownTopicError(f"unknown topic id {topic_id}", topic_id=topic_id)
     return topic
 

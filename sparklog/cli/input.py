@@ -23,13 +23,13 @@ import pyarrow.compute as pc
 
 from sparklog.cli.interrupt import Interrupts, Readable
 from sparklog.errors import RecordTooLargeError, SchemaError, SparklogWarning
+from sparklog.record.rows import HEADERS_TYPE
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 """How much input is read at once."""
 MESSAGE_BYTES_MAX: Final = 2**31 - 2
 """The most bytes of a message, with the chunk of its end: the largest value of Arrow."""
 
-HEADERS_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _FIELDS: Final = (
     "topic",
     "partition",

@@ -1,13 +1,13 @@
 """`sparklog log`: the commits of a log dir."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparklog.cli.arguments import CommonArguments, add_command
 from sparklog.cli.output import print_json, print_table
+from sparklog.config.times import iso_time
 
 if TYPE_CHECKING:
     from sparklog.metadata.history.files import HistoryRecord
@@ -46,7 +46,7 @@ def log(arguments: LogArguments) -> None:
         for record in found:
             print_json(_as_json(record))
         return
-    rows = [[record.version, _time(record), record.operation, _told(record)] for record in found]
+    rows = [[record.version, iso_time(record.timestamp_ms), record.operation, _told(record)] for record in found]
     print_table("", ["version", "time", "operation", "parameters"], rows)
 
 
@@ -58,11 +58,6 @@ def _as_json(record: "HistoryRecord") -> dict[str, Any]:
         "parameters": dict(record.parameters),
         "id": record.id,
     }
-
-
-def _time(record: "HistoryRecord") -> str:
-    moment = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _told(record: "HistoryRecord") -> str:

@@ -26,7 +26,8 @@ def time_ms(text: str, now_ms: int) -> int | None:
 def iso_ms(text: str) -> int | None:
     """Return an ISO date or time in ms since 1970, UTC unless it names a zone; None if it is none.
 
-    A time before 1970 is negative.
+    A time before 1970 is negative. A year above 9999 is no ISO time here, though Spark writes such
+    years in Delta's statistics: "+12345-01-01T00:00:00.000Z".
     """
     try:
         moment = datetime.fromisoformat(text)
@@ -34,3 +35,12 @@ def iso_ms(text: str) -> int | None:
         return None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def iso_time(timestamp_ms: int) -> str:
+    """Return a time as ISO 8601 in UTC; "" if it is negative or after the year 9999."""
+    try:
+        found = datetime.fromtimestamp(timestamp_ms / 1000, UTC) if timestamp_ms >= 0 else None
+    except (ValueError, OverflowError):
+        return ""
+    return found.isoformat(timespec="milliseconds").replace("+00:00", "Z") if found else ""

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.clock import Clock
+from sparklog.config.times import iso_ms
 from sparklog.config.topic import TopicConfig
 from sparklog.errors import SparklogError
 from sparklog.maintenance.job import JobContext, Outcome, Step
@@ -43,7 +44,6 @@ from sparklog.table.parquet import (
     FILE_BYTES,
     ROW_GROUP_ROWS,
     WrittenFile,
-    time_ms,
     write_files,
 )
 from sparklog.table.rows import read_rows
@@ -262,7 +262,7 @@ def _newest_ms(file: DataFile) -> int | None:
     If no row has a timestamp (-1), it is the time of the file. It is not known (None) outside the
     years 1 to 9999, and without statistics.
     """
-    newest_ms = None if file.max_timestamp is None else time_ms(file.max_timestamp)
+    newest_ms = None if file.max_timestamp is None else iso_ms(file.max_timestamp)
     return file.action["modificationTime"] if newest_ms == -1 else newest_ms
 
 

@@ -1,7 +1,6 @@
 """Times in requests: milliseconds since 1970, ISO 8601, and ListOffsets' -1, -2 and -3."""
 
 import re
-from datetime import UTC, datetime
 from typing import Final
 
 from sparklog.config.times import iso_ms
@@ -35,11 +34,3 @@ def exact_time(text: str | int) -> int:
         raise ApiError(422, f"timestamp {text[:40]!r} is neither milliseconds nor an ISO 8601 time")
     return found
 
-
-def iso_time(timestamp_ms: int) -> str:
-    """Return a time as ISO 8601 in UTC; "" if it is negative or after the year 9999."""
-    try:
-        found = datetime.fromtimestamp(timestamp_ms / 1000, UTC) if timestamp_ms >= 0 else None
-    except (ValueError, OverflowError):
-        return ""
-    return found.isoformat(timespec="milliseconds").replace("+00:00", "Z") if found else ""

@@ -226,16 +226,3 @@ def _time_text(microseconds: int) -> str | None:
     except OverflowError:
         return None
     return f"{when.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
-
-
-def time_ms(text: str) -> int | None:
-    """Return the time of a text in Delta's statistics, in ms; None outside the years 1 to 9999.
-
-    Spark writes such years, too: "+12345-01-01T00:00:00.000Z".
-    """
-    try:
-        when = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    when = when if when.tzinfo else when.replace(tzinfo=UTC)
-    return (when - _EPOCH) // timedelta(milliseconds=1)

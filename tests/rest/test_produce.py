@@ -11,7 +11,7 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.group_commit.rows import Rows
 from sparklog.model import TopicPartition
 from sparklog.rest.records import RECORDS_MAX
-from sparklog.rest.times import iso_time
+from sparklog.config.times import iso_time
 from tests.logs import FOREVER, rows
 
 JSON_TYPE = {"Content-Type": "application/vnd.kafka.json.v2+json"}

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Query, Request
 from jinja2 import Environment, FileSystemLoader, select_autoescape
 from starlette.responses import HTMLResponse, Response
 
+from sparklog.config.times import iso_time
 from sparklog.errors import SparklogError
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.image import PartitionLog
@@ -23,7 +24,7 @@ from sparklog.rest.page_groups import group_of, groups_of
 from sparklog.rest.parameters import NAME_MAX
 from sparklog.rest.security import check
 from sparklog.rest.service import Service
-from sparklog.rest.times import iso_time, parse_time
+from sparklog.rest.times import parse_time
 from sparklog.tokens import Scope, Token
 
 router = APIRouter()

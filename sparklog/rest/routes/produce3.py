@@ -7,6 +7,7 @@ import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from sparklog.config.times import iso_time
 from sparklog.errors import SparklogError
 from sparklog.group_commit.rows import Rows
 from sparklog.group_commit.share import Written
@@ -20,7 +21,6 @@ from sparklog.rest.media_types import PLAIN_JSON
 from sparklog.rest.parameters import IDEMPOTENCY_DOCS, ClusterId, TopicName
 from sparklog.rest.records import Sent, rows_of_stream
 from sparklog.rest.service import Service
-from sparklog.rest.times import iso_time
 from sparklog.tokens import Scope
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics/{topic}", tags=["v3"])

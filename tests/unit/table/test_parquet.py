@@ -9,11 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sparklog.config.times import iso_ms
 from sparklog.errors import CorruptMetadataError
 from sparklog.storage.memory import MemoryFiles
 from sparklog.table import parquet
 from sparklog.table.footer import opened, ranges_of
-from sparklog.table.parquet import WrittenFile, time_ms, write_files
+from sparklog.table.parquet import WrittenFile, write_files
 from sparklog.table.schema import ARROW_SCHEMA
 
 DIRECTORY = "t/table"
@@ -135,12 +136,12 @@ class TestStatistics:
     def test_times_are_read_back(self, text: str) -> None:
         when = datetime(2013, 7, 4, 12, 0, 0, 123_000, tzinfo=UTC)
 
-        assert time_ms(text) == int(when.timestamp() * 1000)
+        assert iso_ms(text) == int(when.timestamp() * 1000)
 
     @pytest.mark.parametrize("year", ["+160413", "-0001"])
     def test_times_of_other_years_are_not_known(self, year: str) -> None:
         """Spark's OPTIMIZE writes them."""
-        assert time_ms(f"{year}-09-10T08:53:20.000Z") is None
+        assert iso_ms(f"{year}-09-10T08:53:20.000Z") is None
 
     def test_of_the_first_years_have_four_digits(self) -> None:
         (one,) = written(MemoryFiles(), batch(0, [0], [-62_135_596_800_000]))

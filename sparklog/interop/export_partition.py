@@ -19,7 +19,7 @@ refuses a follower whose last batch has one of them (UnifiedLog.lastOffsetForLea
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sparklog.config import TopicConfig
 from sparklog.errors import CorruptRecordError
@@ -226,11 +226,7 @@ class PartitionExport:
                     if (batches.magic < layout.MAGIC_V2).any():
                         raise CorruptRecordError("a moved message set cannot be sealed")
                     view = with_offsets_raised(view, batches, shift)
-                    batches = replace(
-                        batches,
-                        base_offset=batches.base_offset + shift,
-                        last_offset=batches.last_offset + shift,
-                    )
+                    batches = batches.raised(shift)
                 yield with_epochs_at_most(view, batches, self._rules.newest_epoch).data, batches
         except CorruptRecordError as error:
             raise error.in_file(log_path(self._directory, entry), entry.log_position) from None

@@ -9,7 +9,6 @@ file.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -90,11 +89,7 @@ def joined_bytes(
         return None
     counts = np.diff(last, prepend=-1)
     shifts = np.repeat([entry.shift for entry in slices], counts)
-    moved = replace(
-        batches,
-        base_offset=batches.base_offset + shifts,
-        last_offset=batches.last_offset + shifts,
-    )
+    moved = batches.raised(shifts)
     due = moved.due_offsets(0)
     due[last - counts + 1] = [entry.base_offset for entry in slices]
     is_due = moved.base_offset == due

@@ -6,7 +6,7 @@ output    batch │ batch │ … of all     offsets of the log: the segment is 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -97,13 +97,8 @@ def _copy(work: MergeWork, entry: SegmentEntry, target: SegmentFile) -> None:
     try:
         for window in checked_windows(scanned_whole(work.files, directory, entry)):
             size = int(window.batches.end_position[-1])
-            batches = window.batches
-            shifted = replace(
-                batches,
-                base_offset=batches.base_offset + entry.shift,
-                last_offset=batches.last_offset + entry.shift,
-            )
-            target.append(shifted, _moved(window, size), min_timestamp=entry.min_timestamp)
+            raised = window.batches.raised(entry.shift)
+            target.append(raised, _moved(window, size), min_timestamp=entry.min_timestamp)
     except CorruptRecordError as error:
         raise error.in_file(log_path(directory, entry), entry.log_position) from None
 

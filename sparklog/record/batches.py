@@ -2,7 +2,7 @@
 
 import mmap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -87,6 +87,12 @@ class BatchTable:
     def take(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> "BatchTable":
         """Return copies of the batches at these indices, or where the mask is True."""
         return BatchTable(*(getattr(self, name)[chosen] for name in COLUMNS))
+
+    def raised(self, shift: int | Int64s) -> "BatchTable":
+        """Return the batches with `shift` added to their offsets: one number, or one for each."""
+        return replace(
+            self, base_offset=self.base_offset + shift, last_offset=self.last_offset + shift
+        )
 
     def cut(self, behind: NDArray[np.int64] | NDArray[np.bool_]) -> Iterator["BatchTable"]:
         """Yield the parts of the table, cut behind each batch i whose `behind[i]` is not 0.

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 
 from sparklog.clock import Clock
 from sparklog.config import TopicConfig
-from sparklog.errors import CorruptRecordError, MissingFileError
+from sparklog.errors import MissingFileError
 from sparklog.log.indexer import Indexer, Indexes
 from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, partition_dir, segment_name, uuid7
 from sparklog.log.windows import windows
-from sparklog.log_reader.opened import log_path, scanned_whole
+from sparklog.log_reader.opened import damage_in, scanned_whole
 from sparklog.metadata.catalog import Catalog, check_partition, topic_directory
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import TopicImage
@@ -92,12 +92,10 @@ def indexes_of(files: Files, directory: str, entry: SegmentEntry, interval_bytes
     MissingFileError.
     """
     indexer = Indexer(entry.file_base_offset, interval_bytes)
-    try:
+    with damage_in(directory, entry):
         for window in windows(scanned_whole(files, directory, entry)):
             window.verify(window.batches)
             indexer.append(window.batches)
-    except CorruptRecordError as error:
-        raise error.in_file(log_path(directory, entry), entry.log_position) from None
     return indexer.finish()
 
 

@@ -30,7 +30,7 @@ from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import Window, checked_windows
 from sparklog.log_reader.key_hashes import key_hashes
-from sparklog.log_reader.opened import log_path, scanned_whole
+from sparklog.log_reader.opened import damage_in, scanned_whole
 from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import SegmentFile
 from sparklog.metadata.catalog import topic_directory
@@ -177,11 +177,9 @@ def without(work: Removal) -> SegmentEntry:
 def _retained(work: Removal) -> Iterator[Retained]:
     directory, entry = topic_directory(work.topic), work.entry
     dropped = work.deltas + entry.file_base_offset
-    try:
+    with damage_in(directory, entry):
         for window in checked_windows(scanned_whole(work.files, directory, entry)):
             yield from _of_window(window, dropped)
-    except CorruptRecordError as error:
-        raise error.in_file(log_path(directory, entry), entry.log_position) from None
 
 
 def _of_window(window: Window, dropped: Int64s) -> Iterator[Retained]:

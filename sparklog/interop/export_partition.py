@@ -33,7 +33,7 @@ from sparklog.interop.txn_index import TXN_INDEX_SUFFIX, AbortedTxn, encode_txn_
 from sparklog.log.indexer import INDEX_INTERVAL_BYTES, Indexer, Indexes
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
 from sparklog.log.windows import checked_windows, windows
-from sparklog.log_reader.opened import log_path, scanned_whole
+from sparklog.log_reader.opened import damage_in, log_path, scanned_whole
 from sparklog.indexes import indexes_of
 from sparklog.metadata.edit import EpochStart
 from sparklog.metadata.image import PartitionLog
@@ -217,7 +217,7 @@ class PartitionExport:
     def _sealed(self, entry: SegmentEntry) -> Iterator[tuple[memoryview, BatchTable]]:
         """Yield a segment's bytes and batches, both with the log's offsets."""
         shift = entry.shift
-        try:
+        with damage_in(self._directory, entry):
             walk = checked_windows if self._rules.check else windows
             for window in walk(scanned_whole(self._files, self._directory, entry)):
                 batches = window.batches
@@ -228,8 +228,6 @@ class PartitionExport:
                     view = with_offsets_raised(view, batches, shift)
                     batches = batches.raised(shift)
                 yield with_epochs_at_most(view, batches, self._rules.newest_epoch).data, batches
-        except CorruptRecordError as error:
-            raise error.in_file(log_path(self._directory, entry), entry.log_position) from None
 
     def _indexes(self, segment: Segment, built: Indexes | None) -> Iterator[tuple[str, bytes]]:
         """Yield suffix and bytes of both indexes; their offsets are relative to the base offset."""

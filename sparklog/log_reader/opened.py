@@ -11,6 +11,7 @@ walked from its beginning instead, so no record is lost.
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache, partial
 from typing import Final, TypeVar
@@ -139,6 +140,15 @@ def scanned_whole(files: Files, directory: str, entry: SegmentEntry) -> SegmentL
     """Return a segment to be read from its first byte to its last, as `scanned`."""
     segment = opened(files, directory, entry)
     return scanned(files, directory, segment, 0, entry.next_offset)
+
+
+@contextmanager
+def damage_in(directory: str, entry: SegmentEntry) -> Iterator[None]:
+    """Let a CorruptRecordError of the block name the segment's file; `directory` is the topic's."""
+    try:
+        yield
+    except CorruptRecordError as error:
+        raise error.in_file(log_path(directory, entry), entry.log_position) from None
 
 
 def ask(segment: SegmentLog, directory: str, question: Callable[[SegmentLog], Answer]) -> Answer:

@@ -11,11 +11,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sparklog.errors import CorruptRecordError
 from sparklog.log.lookup import checked_floor
 from sparklog.log.windows import windows
 from sparklog.log_reader.isolation import committed
-from sparklog.log_reader.opened import ask, log_path, opened_ahead
+from sparklog.log_reader.opened import ask, damage_in, opened_ahead
 from sparklog.metadata.image import Slice
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 from sparklog.record.batches import BatchTable, byte_view, with_offsets_raised
@@ -46,7 +45,7 @@ def raw_batches(
     for piece, segment in opened_ahead(files, directory, slices):
         entry = piece.segment
         floor = ask(segment, directory, partial(checked_floor, offset=piece.start))
-        try:
+        with damage_in(directory, entry):
             for window in windows(segment, floor, piece_bytes):
                 batches = window.needed(piece.start, piece.end)
                 if isolation == READ_COMMITTED:
@@ -62,8 +61,6 @@ def raw_batches(
                     return
                 if window.next_offset >= piece.end:
                     break
-        except CorruptRecordError as error:
-            raise error.in_file(log_path(directory, entry), entry.log_position) from None
 
 
 def _bytes(data: NDArray[np.uint8], batches: BatchTable, shift: int) -> memoryview:

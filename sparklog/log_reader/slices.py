@@ -10,7 +10,7 @@ from sparklog.errors import CorruptRecordError
 from sparklog.log.lookup import checked_floor
 from sparklog.log.windows import WINDOW_BYTES, windows
 from sparklog.log_reader.isolation import committed
-from sparklog.log_reader.opened import ask, log_path, opened_ahead, scanned
+from sparklog.log_reader.opened import ask, damage_in, opened_ahead, scanned
 from sparklog.metadata.image import Slice
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 from sparklog.record.batches import BatchTable
@@ -51,7 +51,7 @@ def read_slices(
         entry = piece.segment
         floor = ask(segment, directory, partial(checked_floor, offset=piece.start))
         scan = scanned(files, directory, segment, floor.position, piece.end)
-        try:
+        with damage_in(directory, entry):
             for window in windows(scan, floor, window_bytes):
                 decoder = partial(window.decoded, columns, piece.start, piece.end)
                 needed = window.needed(piece.start, piece.end)
@@ -62,8 +62,6 @@ def read_slices(
                         yield from _parts(records, rows_max)
                 if window.next_offset >= piece.end:
                     break
-        except CorruptRecordError as error:
-            raise error.in_file(log_path(directory, entry), entry.log_position) from None
 
 
 def _groups(batches: BatchTable, rows_max: int) -> Iterator[BatchTable]:

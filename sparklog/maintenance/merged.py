@@ -19,7 +19,7 @@ from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import Window, checked_windows
 from sparklog.log_reader.key_hashes import key_hashes
-from sparklog.log_reader.opened import log_path, scanned_whole
+from sparklog.log_reader.opened import damage_in, scanned_whole
 from sparklog.log_writer.segment_file import SegmentFile
 from sparklog.maintenance.joined_slices import joined, runs
 from sparklog.maintenance.spans import Spans
@@ -94,13 +94,11 @@ def _append(work: MergeWork, run: Sequence[SegmentEntry], target: SegmentFile) -
 
 def _copy(work: MergeWork, entry: SegmentEntry, target: SegmentFile) -> None:
     directory = topic_directory(work.topic)
-    try:
+    with damage_in(directory, entry):
         for window in checked_windows(scanned_whole(work.files, directory, entry)):
             size = int(window.batches.end_position[-1])
             raised = window.batches.raised(entry.shift)
             target.append(raised, _moved(window, size), min_timestamp=entry.min_timestamp)
-    except CorruptRecordError as error:
-        raise error.in_file(log_path(directory, entry), entry.log_position) from None
 
 
 def _moved(window: Window, size: int) -> Buffer:

@@ -22,7 +22,7 @@ from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import SegmentLog, Window, checked_windows, windows
 from sparklog.log_reader.isolation import aborted_spans, is_aborted
-from sparklog.log_reader.opened import log_path, scanned_whole
+from sparklog.log_reader.opened import damage_in, log_path, scanned_whole
 from sparklog.log_writer import SegmentFile
 from sparklog.maintenance.spent_markers import SpentMarkers
 from sparklog.maintenance.superseded import KeyRows, KeySource, Suspects, key_records
@@ -95,10 +95,8 @@ def rewrite(work: Rewrite, found: Sequence[Found]) -> SegmentEntry | None:
 def _windows(
     work: Rewrite, entry: SegmentEntry, of: Callable[[SegmentLog], Iterator[Window]] = windows
 ) -> Iterator[Window]:
-    try:
+    with damage_in(work.directory, entry):
         yield from of(scanned_whole(work.files, work.directory, entry))
-    except CorruptRecordError as error:
-        raise error.in_file(log_path(work.directory, entry), entry.log_position) from None
 
 
 def _dropped(work: Rewrite, entry: SegmentEntry, found: Sequence[Found]) -> Int64s:

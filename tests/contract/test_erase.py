@@ -24,18 +24,6 @@ BUILDS = 8
 """So many small files of a table are merged, and stay behind as old versions."""
 
 
-@pytest.fixture(params=["memory", "local", pytest.param("s3", marks=pytest.mark.s3)])
-def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
-    match request.param:
-        case "memory":
-            return MemoryFiles()
-        case "local":
-            return LocalFiles(str(tmp_path))
-        case _:
-            place: S3LogDir = request.getfixturevalue("s3_log_dir")
-            return open_files(place.uri, place.options)
-
-
 def everywhere(files: Files) -> None:
     """Let her be in every kind of file: the metadata log is folded, and has edits in files."""
     new_topic(files, "t", 2, COMPACTED)

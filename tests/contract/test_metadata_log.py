@@ -41,18 +41,6 @@ def commit_often(folder: Path, flush: bool) -> list[int]:
     return [ends(one.image) for one in commits]
 
 
-@pytest.fixture(params=["memory", "local", pytest.param("s3", marks=pytest.mark.s3)])
-def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
-    match request.param:
-        case "memory":
-            return MemoryFiles()
-        case "local":
-            return LocalFiles(str(tmp_path))
-        case _:
-            log_dir: S3LogDir = request.getfixturevalue("s3_log_dir")
-            return open_files(log_dir.uri, log_dir.options)
-
-
 class TestAnyStorage:
     def test_who_opens_follows_or_commits_sees_the_same(self, files: Files) -> None:
         log = new_log(files)

@@ -14,21 +14,7 @@ from sparklog.storage.local import LocalFiles
 from tests.local_disks import break_disk, forget_files
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> LocalFiles:
-    return LocalFiles(str(tmp_path))
-
-
-@pytest.fixture(autouse=True)
-def nothing_before() -> Iterator[None]:
-    forget_files()
-    yield
-    forget_files()
-
-
-@pytest.fixture
-def broken_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    break_disk(monkeypatch)
+pytestmark = pytest.mark.usefixtures("nothing_before")
 
 
 class TestManyOpen:

@@ -31,11 +31,6 @@ from tests.client_batches import client_batch
 from tests.transactions import Client, Instance, new_log_dir, with_damage
 
 
-@pytest.fixture
-def instance(tmp_path: Path) -> Instance:
-    return new_log_dir(str(tmp_path / "log"), "t", "u")
-
-
 def opened(instance: Instance, *names: str, topic: str = "t") -> list[Client]:
     """Producers, each with a record of its name in both partitions of a topic."""
     clients = [Client(instance, name) for name in names]

@@ -27,33 +27,12 @@ from tests.transactions import Client, Instance, new_log_dir
 
 
 @pytest.fixture
-def instance(tmp_path: Path) -> Instance:
-    return new_log_dir(str(tmp_path / "log"), "t", "u")
-
-
-@pytest.fixture
 def client(instance: Instance) -> Client:
     """A producer with a record in an open transaction."""
     found = Client(instance)
     found.init()
     found.produce("x")
     return found
-
-
-@pytest.fixture
-def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
-    """What happens, each once, while an end is written; it is empty when all has happened."""
-    events: list[Callable[[], object]] = []
-    write = AppendWriter._written
-
-    def written(*arguments: Any) -> Any:
-        found = write(*arguments)
-        if events:
-            events.pop(0)()
-        return found
-
-    monkeypatch.setattr(AppendWriter, "_written", written)
-    return events
 
 
 def test_a_topic_that_comes_between_is_ended_too(

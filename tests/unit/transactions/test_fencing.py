@@ -18,22 +18,6 @@ from sparklog.transactions.ending import Decision
 from tests.transactions import OLD, Client, Instance, new_log_dir, ready, with_epoch
 
 
-@pytest.fixture
-def instance(tmp_path: Path) -> Instance:
-    """An instance over two topics of two partitions."""
-    return new_log_dir(str(tmp_path / "log"), "t", "u")
-
-
-@pytest.fixture
-def client(instance: Instance) -> Client:
-    return ready(instance)
-
-
-@pytest.fixture
-def old(instance: Instance) -> Client:
-    return ready(instance, OLD)
-
-
 class TestInit:
     def test_each_time_raises_the_epoch(self, client: Client) -> None:
         first = client.producer

@@ -20,22 +20,6 @@ from sparklog.model import READ_UNCOMMITTED
 from tests.transactions import OLD, Client, Instance, new_log_dir, ready, with_epoch
 
 
-@pytest.fixture
-def instance(tmp_path: Path) -> Instance:
-    """An instance over two topics of two partitions."""
-    return new_log_dir(str(tmp_path / "log"), "t", "u")
-
-
-@pytest.fixture
-def client(instance: Instance) -> Client:
-    return ready(instance)
-
-
-@pytest.fixture
-def old(instance: Instance) -> Client:
-    return ready(instance, OLD)
-
-
 class TestEnd:
     def test_a_commit_shows_the_records_of_all_topics(
         self, instance: Instance, client: Client

@@ -26,11 +26,6 @@ from tests.transactions import Client, Instance, new_log_dir, with_damage, with_
 
 
 @pytest.fixture
-def instance(tmp_path: Path) -> Instance:
-    return new_log_dir(str(tmp_path / "log"), "t", "u")
-
-
-@pytest.fixture
 def admin(instance: Instance) -> AdminClient:
     return AdminClient(instance.catalog.files.uri, clock=ManualClock(NOW_MS))
 
@@ -44,22 +39,6 @@ def client(instance: Instance, request: pytest.FixtureRequest) -> Client:
         found.add(0, topic=topic)
         found.produce("lost", topic=topic)
     return found
-
-
-@pytest.fixture
-def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
-    """What happens, each once, after the markers are written."""
-    events: list[Callable[[], object]] = []
-    write = AppendWriter._written
-
-    def written(*arguments: Any) -> Any:
-        found = write(*arguments)
-        if events:
-            events.pop(0)()
-        return found
-
-    monkeypatch.setattr(AppendWriter, "_written", written)
-    return events
 
 
 def ends(instance: Instance, topic: str = "t") -> tuple[int, int]:

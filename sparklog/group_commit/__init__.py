@@ -1,5 +1,9 @@
 """Group commit: requests that arrive together share one commit, whatever their topics.
 
+A group has records, which are encoded here, or batches, which its clients have encoded.
+
+    edit              the edit of a group of either kind; what is written again
+
     queue             requests wait, a group is taken, its requests are answered    asyncio
     writer            writes a group to segments, and commits one entry             on a thread
     share             the requests of one topic that go through a round together

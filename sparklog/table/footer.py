@@ -16,9 +16,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sparklog.errors import CorruptMetadataError
+from sparklog.storage.file_object import FileObject
 from sparklog.storage.files import Files
 
 RANGES: Final = "sparklog.ranges"
+_BUFFER_BYTES: Final = 1024 * 1024
 
 Ranges = Mapping[int, tuple[int, int]]
 """First and last offset by partition."""
@@ -84,7 +86,7 @@ def opened(files: Files, path: str) -> OpenFile:
     """
     found = files.stat(path)
     size = 0 if found is None else found.bytes
-    source = pa.PythonFile(_Reader(files, path, size), mode="r")
+    source = pa.PythonFile(FileObject(files.keep(path), size), mode="r")
     with damage_named(path):
         file = OpenFile(
             source,
@@ -94,36 +96,3 @@ def opened(files: Files, path: str) -> OpenFile:
         )
     file.path = path
     return file
-
-
-_BUFFER_BYTES: Final = 1024 * 1024
-
-
-class _Reader:
-    """A file of the storage with the interface of Python's files."""
-
-    closed = False
-
-    def __init__(self, files: Files, path: str, size: int) -> None:
-        self._read = files.keep(path)
-        self._size = size
-        self._at = 0
-
-    def read(self, length: int = -1) -> memoryview:
-        """Return the next bytes: all that are left, if `length` is negative."""
-        data = self._read(self._at, self._size - self._at if length < 0 else length)
-        self._at += len(data)
-        return data
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """Move to an offset from the start (0), the present position (1) or the end (2)."""
-        self._at = offset + (0, self._at, self._size)[whence]
-        return self._at
-
-    def tell(self) -> int:
-        """Return the position of the next read."""
-        return self._at
-
-    def close(self) -> None:
-        """Close nothing: the storage closes the file after its last reader."""
-        self.closed = True

@@ -30,7 +30,8 @@ from sparklog.metadata.runs.rows import filled
 from sparklog.metadata.runs.tables import LOG_DIR_KINDS, check_columns
 from sparklog.record.arrays import empty_table, strings_of
 from sparklog.record.checksum import crc32c
-from sparklog.storage.files import Files
+from sparklog.storage.file_object import FileObject
+from sparklog.storage.files import Files, Reader
 
 GROUP_ROWS: Final = 16_384
 FOOTER_GUESS: Final = 64 * 1024
@@ -178,7 +179,7 @@ class RunReader:
                     f"{self.path}: bytes {group.start} to {group.end} do not match their checksum"
                 )
             with readable(self.path):
-                window = _Window(data, group.start, group.end)
+                window = FileObject(_window(data, group.start), group.end)
                 file = pq.ParquetFile(window, metadata=self._metadata, pre_buffer=False)
                 tables.append(file.read_row_group(at, use_threads=False))
         if not tables:
@@ -186,28 +187,9 @@ class RunReader:
         return check_columns(pa.concat_tables(tables), self.path)
 
 
-class _Window:
-    """A part of a file, as a file object for Arrow; positions are those of the whole file."""
-
-    closed = False
-
-    def __init__(self, data: memoryview, start: int, size: int) -> None:
-        self._data = data
-        self._start = start
-        self._size = size
-        self._at = 0
-
-    def read(self, count: int) -> bytes:
-        begin = self._at - self._start
-        self._at += count
-        return bytes(self._data[begin : begin + count])
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._at = offset if whence == 0 else self._size + offset
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
+def _window(data: memoryview, start: int) -> Reader:
+    """Return the reader of a file of which only the bytes from `start` on are at hand."""
+    return lambda position, length: data[position - start :][:length]
 
 
 @contextmanager

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-import pyarrow as pa
-
 from bench.figures import Bar, Figure
 from bench.gateway import produced
 from bench.group_load import (

@@ -18,8 +18,8 @@ from bench.figures import Bar, Figure
 from bench.settings import Settings
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
-from sparklog.log.merge import Group
 from sparklog.indexes import indexes_of
+from sparklog.log.merge import Group
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.maintenance.merged import MergeWork, merged
 from sparklog.maintenance.verified import VerifyWork, verified

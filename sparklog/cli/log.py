@@ -46,7 +46,10 @@ def log(arguments: LogArguments) -> None:
         for record in found:
             print_json(_as_json(record))
         return
-    rows = [[record.version, iso_time(record.timestamp_ms), record.operation, _told(record)] for record in found]
+    rows = [
+        [record.version, iso_time(record.timestamp_ms), record.operation, _told(record)]
+        for record in found
+    ]
     print_table("", ["version", "time", "operation", "parameters"], rows)
 
 

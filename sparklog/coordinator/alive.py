@@ -3,7 +3,7 @@
     __gateways/<node id>.json      not a part of the log
 
 The metadata log says which gateways exist. The signs of life show which of them have stopped
-without saying so there. No clocks are compared: the caller waits, and checks whether a sign changes.
+without saying so there. No clocks are compared: the caller waits, and looks whether a sign changes.
 """
 
 from collections.abc import Iterable

@@ -333,9 +333,7 @@ class GroupLog:
         bytes_max = TopicConfig.parse(found.topic.configs).max_message_bytes
         for records in cut(effects.records, bytes_max):
             batch = batch_of(records, self._catalog.clock.now_ms())
-            slot = Slot(
-                Append(found.topic.topic_id, found.number, batch, epoch, found.end_offset)
-            )
+            slot = Slot(Append(found.topic.topic_id, found.number, batch, epoch, found.end_offset))
             AppendWriter(self._catalog).write([slot])
             if isinstance(slot.outcome, UnexpectedAppendOffsetError | FencedLeaderEpochError):
                 return False

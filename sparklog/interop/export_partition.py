@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 
 from sparklog.config import TopicConfig
 from sparklog.errors import CorruptRecordError
+from sparklog.indexes import indexes_of
 from sparklog.interop.abort_markers import AbortMarker, abort_markers, encode_abort
 from sparklog.interop.checkpoints import EPOCH_MAX, LEADER_EPOCH, encode_epochs
 from sparklog.interop.epochs import epochs_from
@@ -34,7 +35,6 @@ from sparklog.log.indexer import INDEX_INTERVAL_BYTES, Indexer, Indexes
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
 from sparklog.log.windows import checked_windows, windows
 from sparklog.log_reader.opened import damage_in, log_path, scanned_whole
-from sparklog.indexes import indexes_of
 from sparklog.metadata.edit import EpochStart
 from sparklog.metadata.image import PartitionLog
 from sparklog.model import MAX_RELATIVE_OFFSET, SegmentEntry

@@ -20,8 +20,8 @@ from typing import Any
 from sparklog.clock import Clock
 from sparklog.config import TopicConfig
 from sparklog.errors import SparklogError
-from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.indexes import commit_indexes, rebuilt
+from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import SegmentEntry, TopicDescription

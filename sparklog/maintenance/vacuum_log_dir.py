@@ -20,6 +20,7 @@ from itertools import islice
 from typing import Any, Final
 
 from sparklog.config.topic import TopicConfig, every_config
+from sparklog.coordinator.alive import GATEWAYS
 from sparklog.errors import InvalidConfigError, StorageFullError, UsageError
 from sparklog.log.names import (
     CLUSTER_METADATA,
@@ -37,7 +38,6 @@ from sparklog.metadata.image import Image
 from sparklog.metadata.leftovers import leftovers
 from sparklog.model import SHARED_PREFIX, SegmentKey, TopicDescription
 from sparklog.storage.files import FileStat
-from sparklog.coordinator.alive import GATEWAYS
 from sparklog.storage.log_dir import META_PROPERTIES
 from sparklog.table.schema import TABLE
 

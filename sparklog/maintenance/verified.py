@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparklog.errors import CorruptIndexError, CorruptRecordError, MissingFileError
+from sparklog.indexes import are_right
 from sparklog.log.index_view import rises
 from sparklog.log.indexer import Indexes
 from sparklog.log.roll import RollPolicy
@@ -20,7 +21,6 @@ from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import SegmentLog, Window
 from sparklog.log_reader.key_hashes import key_hashes
 from sparklog.log_reader.opened import log_path, opened
-from sparklog.indexes import are_right
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TopicDescription
 from sparklog.record.batches import byte_view

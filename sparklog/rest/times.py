@@ -33,4 +33,3 @@ def exact_time(text: str | int) -> int:
     if found is None:
         raise ApiError(422, f"timestamp {text[:40]!r} is neither milliseconds nor an ISO 8601 time")
     return found
-

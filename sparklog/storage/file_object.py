@@ -1,4 +1,4 @@
-"""A file of the storage as a file object of Python, for libraries that read such objects (Arrow)."""
+"""A file of the storage as a file object of Python, for libraries that read these (Arrow)."""
 
 from sparklog.storage.files import Reader
 

@@ -16,13 +16,13 @@ from typing import Final, NamedTuple
 import orjson
 
 from sparklog.clock import Clock
+from sparklog.coordinator.alive import DEAD_MS, sign_of_life, sign_path
 from sparklog.errors import CommitConflictError, SparklogError
 from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.plans.cluster import with_broker, without_broker
-from sparklog.coordinator.alive import DEAD_MS, sign_of_life, sign_path
 
 HEARTBEAT_MS: Final = 3_000
 """How often a gateway shows that it lives."""

@@ -1,7 +1,5 @@
 """After erase and vacuum no object of a log dir holds the key or its values, over any storage."""
 
-from pathlib import Path
-
 import pytest
 
 from sparklog.clock import ManualClock
@@ -10,12 +8,9 @@ from sparklog.maintenance.compact import compact
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import executed
 from sparklog.metadata.fold import fold
-from sparklog.storage import Files, open_files
-from sparklog.storage.local import LocalFiles
-from sparklog.storage.memory import MemoryFiles
+from sparklog.storage import Files
 from tests.erasing import ALICE, SECRET, erased, holding, keyed, share
 from tests.logs import catalog, new_topic, rows
-from tests.s3 import S3LogDir
 from tests.sweeping import sweep
 from tests.tables import WITH_TABLE, build
 

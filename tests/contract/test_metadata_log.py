@@ -16,14 +16,11 @@ from sparklog.clock import ManualClock, SystemClock
 from sparklog.metadata.fold import fold
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
-from sparklog.storage import open_files
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
-from sparklog.storage.memory import MemoryFiles
 from tests.edits import segment
 from tests.metadata_language import creating, new_log, producing, topic_id, whole
 from tests.naive.metadata import said_by
-from tests.s3 import S3LogDir
 
 PROCESSES = 4
 COMMITS = 25

@@ -8,10 +8,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.config.times import iso_time
 from sparklog.group_commit.rows import Rows
 from sparklog.model import TopicPartition
 from sparklog.rest.records import RECORDS_MAX
-from sparklog.config.times import iso_time
 from tests.logs import FOREVER, rows
 
 JSON_TYPE = {"Content-Type": "application/vnd.kafka.json.v2+json"}

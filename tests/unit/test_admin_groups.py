@@ -8,6 +8,7 @@ import pytest
 from sparklog.admin import AdminClient, CommittedOffset, ConsumerGroupListing, NewTopic
 from sparklog.clock import ManualClock
 from sparklog.coordinator import group_log
+from sparklog.coordinator.alive import DEAD_MS
 from sparklog.coordinator.group_log import FOLLOWED_MS
 from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.records import OFFSETS_TOPIC
@@ -26,7 +27,6 @@ from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.metadata.plans.cluster import with_broker
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
-from sparklog.coordinator.alive import DEAD_MS
 from tests.consumer_language import Consumers
 from tests.group_language import FLIGHTS, GROUP, START_MS, Groups, stable
 from tests.group_logs import append_records

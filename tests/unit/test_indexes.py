@@ -6,8 +6,8 @@ from hypothesis import given
 
 from sparklog.clock import ManualClock
 from sparklog.errors import CorruptRecordError, SparklogWarning, UnknownTopicError
-from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.indexes import commit_indexes, rebuild_indexes, rebuilt
+from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.model import SegmentEntry
 from sparklog.record.scan import scan_batches
 from sparklog.storage.local import LocalFiles

@@ -9,10 +9,10 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
 from sparklog.clock import ManualClock
+from sparklog.coordinator.alive import DEAD_MS
 from sparklog.errors import DuplicateBrokerRegistrationError, StorageError
 from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.metadata.log import MetadataLog
-from sparklog.coordinator.alive import DEAD_MS
 from sparklog.storage.memory import MemoryFiles
 from sparklog.wire import membership
 from sparklog.wire.membership import HEARTBEAT_MS, Membership, left

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Final
 
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.coordinator.alive import DEAD_MS
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
-from sparklog.coordinator.alive import DEAD_MS
 from sparklog.wire.standstill import STILL_MS
 from tests.soak.run import Processes, Role
 from tests.soak.setup import Life

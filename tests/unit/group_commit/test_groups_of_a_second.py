@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sparklog.group_commit.appends import Append, AppendCommit, AppendLimits
-from sparklog.group_commit.queue import GroupCommit, CommitLimits
+from sparklog.group_commit.queue import CommitLimits, GroupCommit
 from sparklog.log_reader.ranges import BatchRanges
 from sparklog.log_writer import SharedSegment
 from sparklog.maintenance.merge_segments import merge_segments

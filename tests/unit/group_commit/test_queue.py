@@ -10,7 +10,7 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import (
     ThrottlingQuotaExceededError,
 )
-from sparklog.group_commit.queue import GroupCommit, CommitLimits
+from sparklog.group_commit.queue import CommitLimits, GroupCommit
 from sparklog.group_commit.share import Written
 from sparklog.group_commit.writer import GroupWriter
 from tests.logs import FOREVER, all_values, catalog, image

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.indexes import rebuild_indexes
+from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.maintenance.build_index import build_index
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.storage.memory import MemoryFiles

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sparklog.log.names import LOG_SUFFIX
 from sparklog.indexes import rebuild_indexes
+from sparklog.log.names import LOG_SUFFIX
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.metadata.catalog import Landed, TopicPlan

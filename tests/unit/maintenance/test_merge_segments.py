@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+from sparklog.indexes import rebuild_indexes
 from sparklog.log import key_index
 from sparklog.log.key_index import KeyHashes
 from sparklog.log.names import LOG_SUFFIX
 from sparklog.log_reader.key_hashes import key_hashes
-from sparklog.indexes import rebuild_indexes
 from sparklog.maintenance import merge_segments as job
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO

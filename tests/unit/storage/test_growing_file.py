@@ -2,8 +2,6 @@
 
 import errno
 import os
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -11,8 +9,6 @@ from sparklog.errors import StorageError, StorageFullError, UsageError
 from sparklog.storage import local_file
 from sparklog.storage.files import NewFile
 from sparklog.storage.local import LocalFiles
-from tests.local_disks import break_disk, forget_files
-
 
 pytestmark = pytest.mark.usefixtures("nothing_before")
 

@@ -4,7 +4,6 @@ import errno
 import fcntl
 import gc
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
@@ -16,8 +15,6 @@ import pytest
 from sparklog.errors import ExistingFileError, MissingFileError, StorageError, StorageFullError
 from sparklog.storage import local, local_file
 from sparklog.storage.local import LocalFiles
-from tests.local_disks import break_disk, forget_files
-
 
 pytestmark = pytest.mark.usefixtures("nothing_before")
 

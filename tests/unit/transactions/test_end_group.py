@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ from sparklog.transactions import end_group, ending
 from sparklog.transactions.end_group import EndGroup
 from sparklog.transactions.steps import EndOfStep
 from tests.client_batches import client_batch
-from tests.transactions import Client, Instance, new_log_dir, with_damage
+from tests.transactions import Client, Instance, with_damage
 
 
 def opened(instance: Instance, *names: str, topic: str = "t") -> list[Client]:

@@ -2,8 +2,6 @@
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +21,7 @@ from sparklog.metadata.transactions import TransactionPartition
 from sparklog.model import TopicPartition
 from tests.edits import segment
 from tests.metadata_language import wait_until
-from tests.transactions import Client, Instance, new_log_dir
+from tests.transactions import Client, Instance
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The newest producer of an id fences the others; a late step is not of the next transaction."""
 
-from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -15,7 +14,7 @@ from sparklog.errors import (
 from sparklog.metadata.plans.transactions import Step, bound
 from sparklog.metadata.transactions import EPOCH_MAX, PendingOffset
 from sparklog.transactions.ending import Decision
-from tests.transactions import OLD, Client, Instance, new_log_dir, ready, with_epoch
+from tests.transactions import Client, Instance, with_epoch
 
 
 class TestInit:

@@ -1,7 +1,5 @@
 """The steps of transactions: records are added, committed, aborted; an end may be sent again."""
 
-from pathlib import Path
-
 import pytest
 
 from sparklog.admin import AdminClient
@@ -17,7 +15,7 @@ from sparklog.metadata.edit import OpenTransaction
 from sparklog.metadata.plans.transactions import Producer, Step
 from sparklog.metadata.transactions import EPOCH_MAX, TransactionPartition, TransactionStatus
 from sparklog.model import READ_UNCOMMITTED
-from tests.transactions import OLD, Client, Instance, new_log_dir, ready, with_epoch
+from tests.transactions import OLD, Client, Instance, with_epoch
 
 
 class TestEnd:

@@ -1,8 +1,6 @@
 """A topic that comes back: transactions that were open at its deletion are aborted in it."""
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +20,7 @@ from sparklog.metadata.transactions import EPOCH_MAX, TransactionPartition
 from sparklog.model import READ_UNCOMMITTED
 from sparklog.transactions.undelete import undelete
 from tests.client_batches import NOW_MS
-from tests.transactions import Client, Instance, new_log_dir, with_damage, with_epoch
+from tests.transactions import Client, Instance, with_damage, with_epoch
 
 
 @pytest.fixture

@@ -7,15 +7,13 @@ import pytest
 from fastapi.testclient import TestClient
 
 from sparklog.admin import AdminClient
-from sparklog.model import TopicPartition
 from tests.group_language import Groups, stable
 from tests.group_logs import append_records
-from tests.logs import append, catalog
-from tests.rest.conftest import client_for, settings_for
+from tests.logs import catalog
+from tests.rest.conftest import ASSIGNED, client_for, settings_for
 from tests.rest.servers import Instance
 from tests.rest.tokens import bearer
 
-ASSIGNED = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\1\0\0\0\1" + b"\xff" * 4
 TOKENS = """
 [[tokens]]
 name = "reader"
@@ -23,27 +21,7 @@ sha256 = "3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30"
 grants = [{ prefix = "read", scopes = ["read"], resource = "group" }]
 """
 """The hash is that of `reader`."""
-
-
 NAMES = ("%41", "A", "a#b", "a?b", "a b", "team/app", "a;b=c", "\u00fc", "x" * 300, "lags/1", "A\n")
-
-
-@pytest.fixture
-def readers(log_dir: str) -> str:
-    """The log dir with the group `readers`: a member, and offsets of two partitions."""
-    append(log_dir, 0, "abc", timestamps=[1_000, 2_000, 3_000])
-    append(log_dir, 1, "abcd", timestamps=[1_000, 2_000, 3_000, 4_000])
-    groups = Groups()
-    ada = groups.member("ada", instance_id="first")
-    ada.joins()
-    groups.passes(3_000)
-    assert ada.leads
-    ada.syncs({ada.member_id: ASSIGNED})
-    ada.commits(2, TopicPartition("t", 0))
-    ada.commits(1, TopicPartition("t", 1))
-    append_records(catalog(log_dir), groups.log)
-    AdminClient(log_dir).alter_consumer_group_offsets("another", {("t", 0): 3})
-    return log_dir
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ from sparklog.model import TopicPartition
 from sparklog.rest.page_groups import _age
 from tests.rest.conftest import client_for, settings_for
 from tests.rest.test_consumer_groups import TOKENS
-from tests.rest.test_consumer_groups import readers as readers  # noqa: PLC0414 - a fixture
 from tests.rest.tokens import bearer
 
 

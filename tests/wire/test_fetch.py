@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.metadata.edit import EpochStart, OpenTransaction, PartitionState, TopicEdit
 from sparklog.model import AbortedRange, TopicDescription
-from sparklog.testing import Record, TemporaryLogDir, TemporaryTopic
+from sparklog.testing import Record, TemporaryTopic
 from sparklog.wire.instances import Instances
 from sparklog.wire.server import LET_GO_SWEEPS
 from tests.client_batches import client_batch
@@ -28,22 +28,6 @@ from tests.wire.fetching import (
 )
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.test_produce import produce_request
-
-
-@pytest.fixture
-def log_dir(tmp_path: Path) -> TemporaryLogDir:
-    """The log dir of the gateway, written to past it."""
-    return TemporaryLogDir(tmp_path / "log")
-
-
-@pytest.fixture
-def flights(log_dir: TemporaryLogDir) -> TemporaryTopic:
-    return log_dir.topic("flights", partitions=2)
-
-
-@pytest.fixture
-def topic(running: RunningGateway, flights: TemporaryTopic) -> TopicDescription:
-    return running.server.gateway.catalog.topic("flights")
 
 
 def edit(running: RunningGateway, topic: TopicDescription, **fields: object) -> None:

@@ -1,7 +1,6 @@
 """A fetch waits for records, and is answered when they come, or when its time is over."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -22,22 +21,6 @@ from tests.wire.fetching import (
 )
 from tests.wire.gateways import Client, RunningGateway
 from tests.wire.test_produce import produce_request
-
-
-@pytest.fixture
-def log_dir(tmp_path: Path) -> TemporaryLogDir:
-    """The log dir of the gateway, written to past it."""
-    return TemporaryLogDir(tmp_path / "log")
-
-
-@pytest.fixture
-def flights(log_dir: TemporaryLogDir) -> TemporaryTopic:
-    return log_dir.topic("flights", partitions=2)
-
-
-@pytest.fixture
-def topic(running: RunningGateway, flights: TemporaryTopic) -> TopicDescription:
-    return running.server.gateway.catalog.topic("flights")
 
 
 class TestWaiting:

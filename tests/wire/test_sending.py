@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from sparklog.log_reader.ranges import FileRange
+from sparklog.model import TopicDescription
 from sparklog.storage.kept_file import KeptFile
-from sparklog.testing import Record, TemporaryLogDir
+from sparklog.testing import Record, TemporaryTopic
 from sparklog.wire.sending import PART_BYTES, SENDFILE_BYTES, TURN_BYTES, Sender, Sent
 from tests.wire.fetching import NEWEST, Part, fetch_request, fetched, values
 from tests.wire.gateways import Client, RunningGateway
@@ -230,11 +231,13 @@ def test_a_file_that_was_cut_ends_the_connection(file: KeptFile, content: bytes,
 
 class TestZeroCopy:
     def test_large_pieces_of_sealed_segments_are_not_copied(
-        self, running: RunningGateway, client: Client, tmp_path: Path
+        self,
+        running: RunningGateway,
+        client: Client,
+        flights: TemporaryTopic,
+        topic: TopicDescription,
     ) -> None:
-        flights = TemporaryLogDir(tmp_path / "log").topic("flights")
         flights.produce(*(Record("x" * 100_000, partition=0) for _ in range(20)))
-        topic = running.server.gateway.catalog.topic("flights")
         [found] = fetched(client, topic, Part())
         sent = running.server.gateway.sent
         assert len(values(found)) == 20
@@ -243,11 +246,13 @@ class TestZeroCopy:
         assert sent.written_bytes < 1000
 
     def test_a_client_that_takes_nothing_does_not_hold_up_others(
-        self, running: RunningGateway, client: Client, tmp_path: Path
+        self,
+        running: RunningGateway,
+        client: Client,
+        flights: TemporaryTopic,
+        topic: TopicDescription,
     ) -> None:
-        flights = TemporaryLogDir(tmp_path / "log").topic("flights")
         flights.produce(*(Record("x" * 500_000, partition=0) for _ in range(20)))
-        topic = running.server.gateway.catalog.topic("flights")
         with Client(running.port) as idle:
             for _ in range(50):
                 idle.send(fetch_request(NEWEST, topic, Part()))

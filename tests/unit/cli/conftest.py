@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from sparklog.admin import AdminClient, CommittedOffset
 from tests.command_line import CommandLine
 
 
@@ -37,3 +38,18 @@ def flights(sparklog: CommandLine) -> CommandLine:
     lines = b"\n".join(line.strip() for line in rows.splitlines())
     sparklog.done("produce", "flights", "--format", "json", "-q", stdin=lines)
     return sparklog
+
+
+@pytest.fixture
+def admin(flights: CommandLine) -> AdminClient:
+    return AdminClient(flights.log_dir)
+
+
+@pytest.fixture
+def groups(flights: CommandLine, admin: AdminClient) -> CommandLine:
+    """With the groups `jobs`, which has read one record of each partition, and `idle`."""
+    admin.alter_consumer_group_offsets(
+        "jobs", {("flights", 0): CommittedOffset(1, leader_epoch=2), ("flights", 1): 1}
+    )
+    admin.alter_consumer_group_offsets("idle", {("flights", 0): 3})
+    return flights

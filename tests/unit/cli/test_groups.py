@@ -4,28 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.admin import AdminClient, CommittedOffset
+from sparklog.admin import AdminClient
 from tests.command_line import CommandLine
 from tests.group_language import Groups
 from tests.group_logs import append_records
 from tests.logs import catalog
 
 ASSIGNED = b"\0\0" + b"\0\0\0\1" + b"\0\7flights" + b"\0\0\0\1\0\0\0\1" + b"\xff" * 4
-
-
-@pytest.fixture
-def admin(flights: CommandLine) -> AdminClient:
-    return AdminClient(flights.log_dir)
-
-
-@pytest.fixture
-def groups(flights: CommandLine, admin: AdminClient) -> CommandLine:
-    """With the groups `jobs`, which has read one record of each partition, and `idle`."""
-    admin.alter_consumer_group_offsets(
-        "jobs", {("flights", 0): CommittedOffset(1, leader_epoch=2), ("flights", 1): 1}
-    )
-    admin.alter_consumer_group_offsets("idle", {("flights", 0): 3})
-    return flights
 
 
 @pytest.fixture

@@ -6,9 +6,7 @@ import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from tests.command_line import CommandLine
-from tests.unit.cli.test_groups import admin as admin  # noqa: PLC0414 - a fixture
 from tests.unit.cli.test_groups import committed, words
-from tests.unit.cli.test_groups import groups as groups  # noqa: PLC0414 - a fixture
 
 
 class TestScenarios:

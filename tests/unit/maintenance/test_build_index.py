@@ -1,4 +1,4 @@
-"""The job; what an index holds is tested in tests/unit/log_reader/test_rebuild.py."""
+"""The job; what an index holds is tested in tests/unit/test_indexes.py."""
 
 from functools import partial
 from pathlib import Path

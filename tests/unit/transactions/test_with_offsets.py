@@ -33,7 +33,7 @@ from tests.group_language import GROUP, Groups, stable
 from tests.group_logs import append_records
 from tests.logs import columns
 from tests.transactions import Instance, new_log_dir
-from tests.unit.test_admin_groups import joins
+from tests.unit.admin.test_groups import joins
 
 PLACE = TopicPartition("in", 0)
 WRITES = ("create", "write", "close", "sync", "put_new")

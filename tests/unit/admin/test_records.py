@@ -27,35 +27,8 @@ from sparklog.model import (
     TopicDescription,
     TopicPartition,
 )
-from sparklog.storage import open_files
 from tests.edits import append, segment
 from tests.logs import OWN_FILES, write
-
-
-@pytest.fixture
-def log_dir(tmp_path: Path) -> Path:
-    return tmp_path / "log dir"
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def admin(log_dir: Path, clock: ManualClock) -> AdminClient:
-    return AdminClient(log_dir, clock=clock)
-
-
-@pytest.fixture
-def catalog(log_dir: Path) -> Catalog:
-    return Catalog(open_files(str(log_dir)), ManualClock(), flush=False)
-
-
-@pytest.fixture
-def topic(admin: AdminClient) -> TopicDescription:
-    """`flights`, of two partitions."""
-    return admin.create_topics([NewTopic("flights", 2)])[0]
 
 
 @pytest.fixture

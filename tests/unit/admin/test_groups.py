@@ -36,11 +36,6 @@ SECOND = TopicPartition("flights", 1)
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def admin(tmp_path: Path, clock: ManualClock) -> AdminClient:
     """Of a log dir with the topic `flights`, of two partitions."""
     found = AdminClient(tmp_path / "log", clock=clock)

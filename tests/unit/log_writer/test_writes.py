@@ -147,7 +147,7 @@ class TestFaults:
 
     def test_of_a_partitioner_are_said_with_its_name(self, files: MemoryFiles) -> None:
         written = writer(files, plan(partitioner=f"{__name__}:broken"))
-        with pytest.raises(InvalidOptionError, match=r"test_log_writer:broken raised KeyError: 7"):
+        with pytest.raises(InvalidOptionError, match=r"test_writes:broken raised KeyError: 7"):
             written.write(columns([7]))
 
         written = writer(files, plan(partitioner=f"{__name__}:away"))

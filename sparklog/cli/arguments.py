@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar, get_type_hint
 import typer
 from typer.core import TyperCommand
 
-from sparklog.cli.output import open_stdout
+from sparklog.cli.output import open_stdout, print_json
 from sparklog.errors import InvalidOptionError, SparklogWarning, UsageError
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 
@@ -101,6 +101,13 @@ class CommonArguments:
     def is_json(self) -> bool:
         """Whether output is JSON lines."""
         return self.output is OutputFormat.JSON
+
+    def tell(self, done: Mapping[str, object], sentence: str) -> None:
+        """Print what was done: as JSON, or as a sentence, which --quiet leaves out."""
+        if self.is_json:
+            print_json(done)
+        elif not self.quiet:
+            print(sentence)
 
     @property
     def storage_options(self) -> dict[str, str]:

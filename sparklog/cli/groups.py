@@ -303,10 +303,7 @@ def delete(arguments: GroupsArguments) -> None:
     admin.describe_consumer_groups(group_ids)  # if one does not exist, none is deleted
     for one in group_ids:
         admin.delete_consumer_groups([one])
-        if arguments.is_json:
-            print_json({"group": one, "deleted": True})
-        elif not arguments.quiet:
-            print(f"Deleted group {one}.")
+        arguments.tell({"group": one, "deleted": True}, f"Deleted group {one}.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -67,7 +67,7 @@ def create(arguments: CreateArguments) -> None:
             raise
         return
     verb = "Valid topic" if arguments.validate_only else "Created topic"
-    _say(arguments, f"{verb} {name}.", made)
+    arguments.tell(_as_json(made), f"{verb} {name}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,7 +234,7 @@ def alter(arguments: AlterArguments) -> None:
         altered = admin.create_partitions({name: arguments.partitions})
     if ops:
         altered = admin.incremental_alter_configs({name: ops})
-    _say(arguments, f"Altered topic {name}.", altered[0])
+    arguments.tell(_as_json(altered[0]), f"Altered topic {name}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,10 +262,7 @@ def delete(arguments: DeleteArguments) -> None:
         names = [name for name in names if name in existing]
     admin.delete_topics(names)
     for name in names:
-        if arguments.is_json:
-            print_json({"name": name, "deleted": True})
-        elif not arguments.quiet:
-            print(f"Deleted topic {name}.")
+        arguments.tell({"name": name, "deleted": True}, f"Deleted topic {name}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -284,20 +281,13 @@ def undelete(arguments: UndeleteArguments) -> None:
     """Bring back a deleted topic that vacuum has not erased yet, with its records and configs."""
     name = one_topic(arguments.name, arguments.topic)
     back = arguments.admin().undelete_topic(name, topic_id=arguments.topic_id)
-    _say(arguments, f"Undeleted topic {name}.", back)
+    arguments.tell(_as_json(back), f"Undeleted topic {name}.")
 
 
 def _names(arguments: DescribeArguments | DeleteArguments) -> list[str]:
     """Return the topics given by position and as --topic, each once."""
     given = [*(arguments.names or ()), *([arguments.topic] if arguments.topic else ())]
     return list(dict.fromkeys(given))
-
-
-def _say(arguments: CommonArguments, sentence: str, topic: "TopicDescription") -> None:
-    if arguments.is_json:
-        print_json(_as_json(topic))
-    elif not arguments.quiet:
-        print(sentence)
 
 
 def _as_json(topic: "TopicDescription") -> dict[str, Any]:

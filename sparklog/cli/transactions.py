@@ -102,10 +102,7 @@ def abort(arguments: AbortArguments) -> None:
         admin.abort_transaction_at(place, arguments.start_offset)
     else:
         raise InvalidOptionError("--topic needs --start-offset", option="start_offset")
-    if arguments.is_json:
-        print_json({"aborted": True})
-    elif not arguments.quiet:
-        print("Aborted the transaction.")
+    arguments.tell({"aborted": True}, "Aborted the transaction.")
 
 
 def _json(one: "TransactionDescription") -> dict[str, Any]:

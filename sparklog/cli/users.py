@@ -54,7 +54,7 @@ def add(arguments: AddArguments) -> None:
             mechanism, salted, salt, arguments.iterations
         )
     arguments.catalog().log.commit(lambda image: with_users(image, changes))
-    _say(arguments, f"Added user {arguments.name}.", "added")
+    arguments.tell({"user": arguments.name, "added": True}, f"Added user {arguments.name}.")
 
 
 def _password() -> str:
@@ -95,14 +95,7 @@ def delete(arguments: DeleteArguments) -> None:
     if not keys:
         raise UsageError(f"there is no user {arguments.name!r}")
     log.commit(lambda image: with_users(image, dict.fromkeys(keys)))
-    _say(arguments, f"Deleted user {arguments.name}.", "deleted")
-
-
-def _say(arguments: AddArguments | DeleteArguments, sentence: str, done: str) -> None:
-    if arguments.is_json:
-        print_json({"user": arguments.name, done: True})
-    elif not arguments.quiet:
-        print(sentence)
+    arguments.tell({"user": arguments.name, "deleted": True}, f"Deleted user {arguments.name}.")
 
 
 def add_to(app: typer.Typer) -> None:

@@ -122,7 +122,7 @@ def _earliest_ms(entry: SegmentEntry) -> int:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupLimits:
+class SegmentLimits:
     """The limits of one segment (Cleaner.groupSegmentsBySize)."""
 
     segment_bytes: int
@@ -147,7 +147,7 @@ class _Group:
             self.time_index_bytes + (entry.time_index_bytes or 0),
         )
 
-    def fits(self, limits: GroupLimits) -> bool:
+    def fits(self, limits: SegmentLimits) -> bool:
         """Whether the group may become one segment; a single segment always may."""
         index_bytes = max(self.index_bytes, self.time_index_bytes)
         span = self.entries[-1].next_offset - 1 - self.entries[0].base_offset
@@ -159,7 +159,7 @@ class _Group:
 
 
 def plan_groups(
-    segments: Sequence[SegmentEntry], touched: frozenset[SegmentKey], limits: GroupLimits
+    segments: Sequence[SegmentEntry], touched: frozenset[SegmentKey], limits: SegmentLimits
 ) -> list[tuple[SegmentEntry, ...]]:
     """Return the groups of neighbours that are rewritten, each into one segment.
 
@@ -185,7 +185,7 @@ def plan_groups(
 
 
 def _with_those_in_front(
-    group: _Group, alone: Sequence[SegmentEntry], limits: GroupLimits
+    group: _Group, alone: Sequence[SegmentEntry], limits: SegmentLimits
 ) -> _Group:
     """Return the group with the untouched segments just before it that may join it."""
     for entry in reversed(alone):

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from sparklog.config import TopicConfig
 from sparklog.errors import SparklogError
 from sparklog.fleet import Answers
-from sparklog.log.compaction import CompactionPlan, GroupLimits, plan_groups
+from sparklog.log.compaction import CompactionPlan, SegmentLimits, plan_groups
 from sparklog.log.roll import RollPolicy
 from sparklog.maintenance.due import DuePartition, due_partition
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
@@ -214,7 +214,7 @@ class _Compaction:
         touched = {entry.key for entry in one.unread}
         touched |= {one.indexed[place].key for place in suspected}
         touched |= {entry.key for entry in one.plan.clean if _is_due(entry, self.now_ms)}
-        limits = GroupLimits(
+        limits = SegmentLimits(
             segment_bytes=self.config.segment_bytes,
             segment_index_bytes=self.config.segment_index_bytes,
         )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sparklog.log.compaction import CompactionPolicy, GroupLimits
+from sparklog.log.compaction import CompactionPolicy, SegmentLimits
 from sparklog.model import SegmentEntry, SegmentKey
 from tests.naive.records import Record
 
@@ -73,7 +73,7 @@ def due(
     return (clean, dirty) if ratio > policy.min_cleanable_dirty_ratio or is_overdue else None
 
 
-def fits(group: Segments, limits: GroupLimits) -> bool:
+def fits(group: Segments, limits: SegmentLimits) -> bool:
     """Whether one segment may hold them."""
     return len(group) == 1 or (
         sum(one.log_bytes for one in group) <= limits.segment_bytes
@@ -84,7 +84,7 @@ def fits(group: Segments, limits: GroupLimits) -> bool:
 
 
 def groups(
-    segments: Segments, touched: frozenset[SegmentKey], limits: GroupLimits
+    segments: Segments, touched: frozenset[SegmentKey], limits: SegmentLimits
 ) -> list[tuple[SegmentEntry, ...]]:
     """Each touched segment, grown to the front and then to the back as far as it may."""
     found: list[Segments] = []
@@ -103,7 +103,7 @@ def groups(
 
 
 def may_join(
-    group: Segments, newcomer: int, touched: frozenset[SegmentKey], limits: GroupLimits
+    group: Segments, newcomer: int, touched: frozenset[SegmentKey], limits: SegmentLimits
 ) -> bool:
     """Whether the segment at one end of the group may be in it."""
     one = group[newcomer]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sparklog.log.compaction import (
     CompactionPlan,
     CompactionPolicy,
-    GroupLimits,
+    SegmentLimits,
     plan_compaction,
     plan_groups,
 )
@@ -216,12 +216,12 @@ class TestAnyPlan:
 # --- groups --------------------------------------------------------------------------------------
 
 
-def limits(segment_bytes: int = 100, segment_index_bytes: int = 100) -> GroupLimits:
-    return GroupLimits(segment_bytes=segment_bytes, segment_index_bytes=segment_index_bytes)
+def limits(segment_bytes: int = 100, segment_index_bytes: int = 100) -> SegmentLimits:
+    return SegmentLimits(segment_bytes=segment_bytes, segment_index_bytes=segment_index_bytes)
 
 
 def grouped(
-    segments: Sequence[SegmentEntry], *touched: int, within: GroupLimits | None = None
+    segments: Sequence[SegmentEntry], *touched: int, within: SegmentLimits | None = None
 ) -> list[list[int]]:
     """The bases of the segments of each group; `touched` are numbers of segments."""
     keys = frozenset(segments[number].key for number in touched)

@@ -156,10 +156,14 @@ class TestMetadata:
         asked = topics_asked(13, "flights")
         assert client.ask(asked).topics[0].topic_authorized_operations == -(2**31)
 
-    def test_a_topic_is_found_by_its_id(self, running: RunningGateway, client: Client) -> None:
-        [topic] = running.server.gateway.admin.create_topics([NewTopic("flights", 1)])
-        kind = request_topic(12)
-        asked = kind(topic_id=uuid_of(topic.topic_id), name=None)
+    @pytest.mark.parametrize("name", [None, "", "others"])
+    def test_a_topic_is_found_by_its_id(
+        self, running: RunningGateway, client: Client, name: str | None
+    ) -> None:
+        """Java's AdminClient names it "" (kafka-topics --describe --topic-id)."""
+        admin = running.server.gateway.admin
+        [topic, _] = admin.create_topics([NewTopic("flights", 1), NewTopic("others", 1)])
+        asked = request_topic(12)(topic_id=uuid_of(topic.topic_id), name=name)
         fields = {"topics": (asked,), "include_topic_authorized_operations": False}
         [found] = client.ask(request(ApiKey.METADATA, 12, **fields)).topics
         assert found.name == "flights"

@@ -51,19 +51,37 @@ def test_its_last_sequence_and_time_are_told(client: Client, topic: str) -> None
     assert (second.partition_index, told(second)) == (1, [])
 
 
-def test_where_an_open_transaction_began_is_told(
-    running: RunningGateway, client: Client, topic: str
-) -> None:
-    client.ask(produce_request(9, topic, (0, client_batch("a", "b"))))
+def in_transaction(running: RunningGateway, topic: str) -> Producer:
+    """A producer that has sent a record to partition 0 in an open transaction."""
     producer = Producer({"bootstrap.servers": running.address, "transactional.id": "id"})
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(topic, b"c", partition=0)
     assert producer.flush(30) == 0
+    return producer
+
+
+def test_where_an_open_transaction_began_is_told(
+    running: RunningGateway, client: Client, topic: str
+) -> None:
+    client.ask(produce_request(9, topic, (0, client_batch("a", "b"))))
+    producer = in_transaction(running, topic)
     [[*_, begun]] = told(described(client, topic, 0)[0])
     producer.commit_transaction(30)
     [[*_, ended]] = told(described(client, topic, 0)[0])
     assert (begun, ended) == (2, -1)
+
+
+def test_behind_a_marker_of_a_new_epoch_its_time_is_told(
+    running: RunningGateway, client: Client, topic: str
+) -> None:
+    in_transaction(running, topic)
+    found = running.server.gateway
+    before_ms = found.clock.now_ms()
+    assert found.transactions.abort("id")
+    [[_, epoch, sequence, time_ms, begun]] = told(described(client, topic, 0)[0])
+    assert (epoch, sequence, begun) == (1, -1, -1)
+    assert before_ms <= time_ms <= found.clock.now_ms()
 
 
 @pytest.mark.parametrize(("name", "number"), [("t", 2), ("t", -1), ("nowhere", 0)])

@@ -67,8 +67,12 @@ async def _topics(call: Call, request: object, wanted: Sequence[object] | None) 
 
 
 def _name_of(wanted: object) -> str | None:
+    """Return the name that a topic is requested by; None if it is requested by its id.
+
+    Kafka's Java client sends an empty name with an id (KafkaApis looks at the id alone).
+    """
     name: str | None = getattr(wanted, "name", None)
-    return name
+    return name if _id_of(wanted) == NO_UUID else None
 
 
 def _id_of(wanted: object) -> UUID:

@@ -14,7 +14,7 @@ from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.partitions import NO_EPOCH, newest_image_of, readable
 
 NONE_YET: Final = -1
-"""Stands for a sequence, a time, an epoch or an offset that a producer does not have."""
+"""Stands for a sequence, an epoch or an offset that a producer does not have."""
 
 
 async def describe_producers(call: Call) -> Reply:
@@ -47,6 +47,7 @@ def _described(call: Call, image: Image, name: str, partition: int) -> dict[str,
 
 
 def _told(log: PartitionLog, producer: ProducerState) -> dict[str, int]:
+    """Return the fields of a producer. Behind a marker it has no batches, but the marker's time."""
     number = producer.producer_id
     newest = producer.batches[-1] if producer.batches else None
     begun = [one.first_offset for one in log.transactions if one.producer_id == number]
@@ -54,7 +55,7 @@ def _told(log: PartitionLog, producer: ProducerState) -> dict[str, int]:
         "producer_id": number,
         "producer_epoch": producer.epoch,
         "last_sequence": NONE_YET if newest is None else newest.last_sequence,
-        "last_timestamp": NONE_YET if newest is None else newest.timestamp_ms,
+        "last_timestamp": producer.used_ms if newest is None else newest.timestamp_ms,
         "coordinator_epoch": NONE_YET,
         "current_txn_start_offset": min(begun, default=NONE_YET),
     }

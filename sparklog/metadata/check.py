@@ -268,19 +268,20 @@ def _check_ages(topic: TopicImage, horizon_ms: int, edit: TopicEdit) -> None:
     """
     if not (topic.vacuum_horizon_ms or horizon_ms):
         return
-    late: dict[str, int] = {}
+    late: dict[str, tuple[int, int]] = {}
     for entry in (*edit.segments, *edit.replace):
         for path in paths_of(entry):
             limit_ms = horizon_ms if path.startswith(SHARED_PREFIX) else topic.vacuum_horizon_ms
             made_ms = born_ms(path)
             if made_ms is not None and made_ms < limit_ms:
-                late[path] = limit_ms
+                late[path] = made_ms, limit_ms
     known = topic.find(edit.touched).values() if late else ()
     named = {path for entry in known for path in paths_of(entry)}
     for path in sorted(late.keys() - named):
+        made_ms, limit_ms = late[path]
         raise LateWriterError(
-            f"{path}: written before the vacuum horizon {late[path]} (ms), so it may be gone: "
-            f"write it again"
+            f"{path}: written before the vacuum horizon {limit_ms} (ms), so it may be gone: write "
+            f"it again; its writer's clock said {made_ms}: if that was long ago, set the clock"
         )
 
 

@@ -88,7 +88,8 @@ def fold(
             is_idle &= "fold" in edit
     if not found or (is_idle and not is_forced):
         return None
-    image = log.opened_at(image, touched.topics)
+    # A topic that was only described, such as a deleted one, need not be readable.
+    image = log.opened_at(image, [one for one, keys in touched.topics.items() if keys.of_parts])
     runs = _with_run(log, image, rows_since(image, touched), based_on + 1)
     before = replace(image.fold, history=without_damaged(image.fold, damaged))
     history = continued(log, before, found, runs, retention)

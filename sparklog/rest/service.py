@@ -12,8 +12,15 @@ from sparklog.admin.groups import GroupAdmin
 from sparklog.admin.kafka_metrics import KafkaMetrics
 from sparklog.admin.lags import Lags
 from sparklog.clock import Clock
-from sparklog.errors import OffsetOutOfRangeError, SparklogError
+from sparklog.errors import (
+    CommitOutcomeUnknownError,
+    OffsetOutOfRangeError,
+    SparklogError,
+    StorageError,
+)
 from sparklog.group_commit.queue import GroupCommit
+from sparklog.group_commit.rows import Rows
+from sparklog.group_commit.share import Written
 from sparklog.housekeeper import LOOK_S, Housekeeper
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.followed_topics import FollowedTopics
@@ -21,9 +28,10 @@ from sparklog.log_reader.poll import Poll
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.housekeeping import keep_house_late
 from sparklog.model import TopicDescription
-from sparklog.rest.errors import OUT_OF_TIME, ApiError
+from sparklog.rest.errors import OUT_OF_TIME, ApiError, refusal_of
 from sparklog.rest.metrics import Metrics
 from sparklog.rest.settings import Settings
+from sparklog.service_ready import Readiness
 from sparklog.storage import open_files
 from sparklog.tokens import Tokens
 
@@ -68,18 +76,46 @@ class Service:
         self.kafka_metrics = KafkaMetrics(catalog, self.lags)
         self.metrics = Metrics(self.topics.age_ms, self.group_commit.counts)
         self.poll = Poll(self, settings.poll_interval_ms / 1000)
+        self.readiness = Readiness(self.topics.topics, lambda error: refusal_of(error).message)
         self._quick: set[tuple[str, int]] = set()
         self._lookups = ThreadPoolExecutor(settings.lookup_threads, "lookup")
         self._bulk = ThreadPoolExecutor(settings.bulk_threads, "bulk")
         self._admin = ThreadPoolExecutor(1, "admin")
-        self._health = ThreadPoolExecutor(1, "health")
+
+    async def _asked(self, pool: ThreadPoolExecutor, question: Callable[[], Answer]) -> Answer:
+        """Run a question on a thread.
+
+        Raises StorageError after storage_timeout_ms. A question that has begun then goes on; one
+        that waits for a thread never begins.
+        """
+        timeout_ms = self.settings.storage_timeout_ms
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await asyncio.get_running_loop().run_in_executor(pool, question)
+        except TimeoutError:
+            raise StorageError(f"the storage has not answered within {timeout_ms} ms") from None
 
     async def read_files(
         self,
         question: Callable[[], Answer],
     ) -> Answer:
-        """Run a short question that may read files, on a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._lookups, question)
+        """Run a short question that may read files, on a thread. Raises StorageError (`_asked`)."""
+        return await self._asked(self._lookups, question)
+
+    async def produce(self, topic: str, rows: Rows, key: str | None) -> Written:
+        """Return the offsets of the records, once they are durable.
+
+        Raises as `GroupCommit.produce`, and CommitOutcomeUnknownError after storage_timeout_ms: the
+        records may still be written.
+        """
+        timeout_ms = self.settings.storage_timeout_ms
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await self.group_commit.produce(topic, rows, key)
+        except TimeoutError:
+            raise CommitOutcomeUnknownError(
+                f"topic {topic!r}: not committed within {timeout_ms} ms; it may be yet"
+            ) from None
 
     async def find(
         self, topic: str, partition: int, question: Callable[[TopicReader], Answer | None]
@@ -169,19 +205,15 @@ class Service:
         self,
         question: Callable[[], Answer],
     ) -> Answer:
-        """Run a question that reads or parses megabytes, on a thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._bulk, question)
+        """Run a question that reads or parses megabytes, on a thread. Raises as `read_files`."""
+        return await self._asked(self._bulk, question)
 
     async def administer(
         self,
         question: Callable[[], Answer],
     ) -> Answer:
-        """Run a question to `admin` on its only thread, after earlier ones."""
-        return await asyncio.get_running_loop().run_in_executor(self._admin, question)
-
-    async def check_health(self, question: Callable[[], Answer]) -> Answer:
-        """Run a question about this instance's health on a thread that lookups never use."""
-        return await asyncio.get_running_loop().run_in_executor(self._health, question)
+        """Run a question to `admin` on its only thread, after earlier ones; as `read_files`."""
+        return await self._asked(self._admin, question)
 
     async def reader(self, topic: str, *, is_newest: bool = False) -> TopicReader:
         """Return a reader of the newest version. Raises UnknownTopicError.
@@ -237,6 +269,7 @@ class Service:
         self.poll.close()
         await self.group_commit.close()
         await ending
-        for pool in (self._lookups, self._bulk, self._admin, self._health):
+        self.readiness.close()
+        for pool in (self._lookups, self._bulk, self._admin):
             pool.shutdown(wait=True)
         self.topics.let_go()

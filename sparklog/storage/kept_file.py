@@ -18,14 +18,17 @@ _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 
 
 class KeptFile:
-    """One open file. `size` is the size in bytes that was seen last; the file may be longer."""
+    """One open file, by its path in the log dir.
 
-    __slots__ = ("_descriptor", "_path", "_uri", "size")
+    `size` is the size in bytes that was seen last; the file may be longer.
+    """
+
+    __slots__ = ("_descriptor", "_uri", "path", "size")
 
     def __init__(self, path: str, uri: str, descriptor: int) -> None:
         """Take over `descriptor`, which is open for reading."""
         self._descriptor = descriptor
-        self._path = path
+        self.path = path
         self._uri = uri
         self.size = os.fstat(descriptor).st_size
 
@@ -36,13 +39,14 @@ class KeptFile:
     def reaches(self, end: int) -> bool:
         """Return True if the file has at least `end` bytes by now."""
         if self.size < end:
-            self.size = os.fstat(self._descriptor).st_size
+            with os_errors("read", self.path, self._uri):
+                self.size = os.fstat(self._descriptor).st_size
         return self.size >= end
 
     def __call__(self, start: int, length: int) -> memoryview:
         """See `files.Reader`."""
         check_range(start, length)
-        with os_errors("read", self._path, self._uri):
+        with os_errors("read", self.path, self._uri):
             return memoryview(pread_to(self._descriptor, start, self._end(start + length)))
 
     def read_cached(self, start: int, length: int) -> memoryview:
@@ -58,7 +62,10 @@ class KeptFile:
     def _end(self, wanted: int) -> int:
         """Return the end of a range: `wanted`, or the end of the file if that comes first."""
         # Another thread may have noted a smaller size after `reaches` has seen the larger one.
-        return wanted if wanted <= self.size else end_of_range(self._descriptor, 0, wanted)
+        if wanted <= self.size:
+            return wanted
+        with os_errors("read", self.path, self._uri):
+            return end_of_range(self._descriptor, 0, wanted)
 
     def seems_cached(self, start: int, length: int) -> bool:
         """Whether every PROBE_BYTES-th byte of a range and its last one are in memory."""
@@ -73,7 +80,7 @@ class KeptFile:
 
     def load(self, start: int, length: int) -> None:
         """Read a range into memory, and wait until it is there. Raises StorageError."""
-        with os_errors("read", self._path, self._uri):
+        with os_errors("read", self.path, self._uri):
             os.posix_fadvise(self._descriptor, start, length, os.POSIX_FADV_WILLNEED)
             for position in range(start, start + length, PROBE_BYTES):
                 os.pread(self._descriptor, 1, position)

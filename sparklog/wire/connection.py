@@ -13,16 +13,17 @@ the connection of a client that is idle or slow (`close_overdue`).
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from sparklog.errors import InvalidRequestError, SaslAuthenticationError, SparklogError
 from sparklog.wire.frames import Frames
 from sparklog.wire.handlers import BEFORE_AUTHENTICATION, HANDLERS, Call, Later, Reply
 from sparklog.wire.handlers.sasl import sasl_token
-from sparklog.wire.headers import NO_HEADER, RequestHeader, answer_header, request_header
+from sparklog.wire.headers import NO_HEADER, answer_header, request_header
 from sparklog.wire.sending import Answer, Sender
 from sparklog.wire.session import Session
+from sparklog.wire.slot import Slot
 from sparklog.wire.versions import ApiKey
 
 if TYPE_CHECKING:
@@ -34,47 +35,6 @@ REQUESTS_MAX: Final = 32
 BYTES_MAX: Final = 1024 * 1024
 """If a request waits, and all requests of its connection have so many bytes, no more are read."""
 log: Final = logging.getLogger("sparklog.gateway")
-
-
-class _Slot:
-    """A request in progress, and its answer when it has one."""
-
-    __slots__ = ("_make", "_reply", "began", "header", "is_token", "size", "work")
-
-    def __init__(self, header: RequestHeader, size: int, began: float, *, is_token: bool) -> None:
-        self.header = header
-        self.size = size
-        self.began = began
-        self.is_token = is_token
-        self.work: asyncio.Future[Any] | None = None
-        """The future that the answer comes from; None if the answer is there already."""
-        self._reply: Reply = None
-        self._make: Callable[[asyncio.Future[Any]], Reply | Awaitable[Reply]] | None = None
-
-    def take(self, reply: Reply | Awaitable[Reply] | Later) -> None:
-        """Take the answer, or the future that it comes from."""
-        self.work = self._make = None
-        if isinstance(reply, Later):
-            self.work, self._make = reply.done, reply.reply
-        elif isinstance(reply, Awaitable):
-            self.work = asyncio.ensure_future(reply)
-        else:
-            self._reply = reply
-
-    @property
-    def is_due(self) -> bool:
-        """Whether the answer is there, or an error, or all that the answer is made of."""
-        work = self.work
-        return work is None or (work.done() and not work.cancelled())
-
-    def answer(self) -> Reply | Awaitable[Reply]:
-        """Return the answer of a request that is due, or make it; raise its error."""
-        if self.work is None:
-            return self._reply
-        if self._make is None:
-            found: Reply = self.work.result()
-            return found
-        return self._make(self.work)
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -94,7 +54,7 @@ class Connection(asyncio.BufferedProtocol):
         self._held_bytes = self._large_bytes = 0
         self._address: str | None = None
         self._waiting: deque[memoryview] = deque()
-        self._slots: deque[_Slot] = deque()
+        self._slots: deque[Slot] = deque()
         self._is_reading = True
         self._is_closing = False
         self._room: asyncio.Future[None] | None = None
@@ -244,11 +204,11 @@ class Connection(asyncio.BufferedProtocol):
         if header.api_key == ApiKey.FETCH:  # it is parsed, and may wait: its bytes make room
             call.frame, size = memoryview(b""), 0
             self._hold(-len(frame))
-        slot = _Slot(header, size, began, is_token=exchange is not None)
+        slot = Slot(call, size, began, is_token=exchange is not None)
         self._slots.append(slot)
         self._take(slot, reply)
 
-    def _take(self, slot: _Slot, reply: Reply | Awaitable[Reply] | Later) -> None:
+    def _take(self, slot: Slot, reply: Reply | Awaitable[Reply] | Later) -> None:
         """Give a request its answer, or the future that it comes from."""
         slot.take(reply)
         if slot.work is None:
@@ -285,7 +245,7 @@ class Connection(asyncio.BufferedProtocol):
             self.finish()
         self._close_when_answered()
 
-    def _taken(self, slot: _Slot, reply: Reply) -> list[Answer]:
+    def _taken(self, slot: Slot, reply: Reply) -> list[Answer]:
         """Count a request that is answered; return its answer, [] if it has none (acks=0)."""
         metrics, now = self._gateway.metrics, self._loop.time()
         self._active = now

@@ -88,8 +88,9 @@ class Membership:
         Raises as `MetadataLog.commit`.
         """
         self.rest_ms = HEARTBEAT_MS
-        self._show()
+        # First: where the log dir is gone, the sign would be the first file of another directory.
         brokers = self._log.image().brokers
+        self._show()
         for node_id, broker in brokers.items():
             if broker.incarnation == self._incarnation:
                 continue

@@ -18,6 +18,7 @@ and takes no memory.
 
 import asyncio
 import errno
+import logging
 import os
 import socket
 import struct
@@ -46,6 +47,7 @@ TURN_BYTES: Final = 4 * 1024 * 1024
 """The most bytes that are sent before other connections have their turn."""
 BUFFERS_MAX: Final = 256
 """The most buffers of one call; the system allows 1,024."""
+log: Final = logging.getLogger("sparklog.gateway")
 
 
 _SIZE: Final = struct.Struct(">i")
@@ -149,7 +151,12 @@ class Sender:
                 self._write_to_transport()
             else:
                 self._write_to_socket(self._socket)
-        except (OSError, StorageError):
+        except (ConnectionError, TimeoutError):  # the client has gone
+            self._transport.abort()
+            return
+        except (OSError, StorageError) as error:
+            files = [one.file.path for one in self._pieces if isinstance(one, FileRange)]
+            log.warning("an answer was broken off at %s: %s", files[:1], error)
             self._transport.abort()
             return
         if self._is_closing:

@@ -17,16 +17,18 @@ from typing import Final
 import uvloop
 
 from sparklog.clock import Clock, SystemClock
+from sparklog.errors import SparklogError
 from sparklog.garbage import collect_as_a_service
 from sparklog.service_files import allow_many_files
 from sparklog.service_logs import set_up_logs
 from sparklog.service_memory import give_back, give_back_code, spare_memory
+from sparklog.service_ready import Readiness
 from sparklog.wire.connection import Connection
 from sparklog.wire.gateway import Gateway
 from sparklog.wire.listeners import address, bind, bound_to, endpoints_of, joined, tls_of
 from sparklog.wire.processes import serve_all
 from sparklog.wire.settings import Settings
-from sparklog.wire.side_port import SidePort
+from sparklog.wire.side_port import UNREADABLE, SidePort
 
 BACKLOG: Final = 512
 MS_PER_S: Final = 1000
@@ -62,6 +64,7 @@ class Server:
             self.listeners = [one.listener for one in self._bound]
             self.gateway = Gateway(settings, clock, endpoints_of(self.listeners))
             opened.pop_all()
+        self._readiness = Readiness(self.gateway.topics.image, _told)
         self._servers: list[asyncio.Server] = []
         self._side_server: asyncio.Server | None = None
         self._is_closed = False
@@ -87,13 +90,15 @@ class Server:
             )
         if self._side is not None:
             gateway = self.gateway
-            side = partial(
-                SidePort, gateway.metrics.text, gateway.kafka_metrics, lambda: not self._is_closed
-            )
+            side = partial(SidePort, gateway.metrics.text, gateway.kafka_metrics, self._problem)
             self._side_server = await loop.create_server(side, sock=self._side)
         self._tell_addresses()
         self._close_overdue()
         self.gateway.start()
+
+    async def _problem(self) -> str | None:
+        """Return why clients are not served; None if they are."""
+        return "ending" if self._is_closed else await self._readiness.problem()
 
     def _tell_addresses(self) -> None:
         """Log the address of each listener, with the port that was chosen for port 0."""
@@ -140,8 +145,15 @@ class Server:
         except TimeoutError:
             self.gateway.cut_off("requests took longer than shutdown_timeout_ms")
         await ending
+        self._readiness.close()
         if self._side_server is not None:
             self._side_server.close()
+
+
+def _told(error: SparklogError) -> str:
+    """Return what a probe may know of an error; log the error, which may name files."""
+    log.warning("not ready: %s", error)
+    return UNREADABLE
 
 
 def _side_socket(settings: Settings) -> socket.socket | None:

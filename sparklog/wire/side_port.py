@@ -14,24 +14,26 @@ from sparklog.service_metrics import CONTENT_TYPE
 
 HEAD_BYTES_MAX: Final = 8 * 1024
 TIMEOUT_S: Final = 10.0
+UNREADABLE: Final = "the log dir cannot be read"
 log: Final = logging.getLogger("sparklog.gateway")
 
 
 class SidePort(asyncio.Protocol):
     """One connection.
 
-    `metrics` and `kafka_metrics` return the texts, `is_ready` whether the gateway serves clients.
+    `metrics` and `kafka_metrics` return the texts, `problem` why the gateway serves no clients,
+    None if it does.
     """
 
     def __init__(
         self,
         metrics: Callable[[], bytes],
         kafka_metrics: Callable[[], Awaitable[bytes]],
-        is_ready: Callable[[], bool],
+        problem: Callable[[], Awaitable[str | None]],
     ) -> None:
         self._metrics = metrics
         self._kafka_metrics = kafka_metrics
-        self._is_ready = is_ready
+        self._problem = problem
         self._head = b""
         self._transport: Any = None
 
@@ -45,11 +47,7 @@ class SidePort(asyncio.Protocol):
         self._head += data
         if b"\r\n\r\n" in self._head:
             self._transport.pause_reading()  # a second request is not read
-            line = self._head.split(b"\r\n", 1)[0]
-            if line.startswith(b"GET /metrics/kafka "):
-                self._task = asyncio.ensure_future(self._answer_kafka())
-            else:
-                self._end(self._answer(line))
+            self._task = asyncio.ensure_future(self._answered(self._head.split(b"\r\n", 1)[0]))
         elif len(self._head) > HEAD_BYTES_MAX:
             self._transport.abort()
 
@@ -61,23 +59,28 @@ class SidePort(asyncio.Protocol):
         self._transport.write(answer)
         self._transport.close()
 
-    async def _answer_kafka(self) -> None:
-        try:
-            answer = _written("200 OK", await self._kafka_metrics())
-        except SparklogError as error:
-            log.warning("no metrics of topics and groups: %s", error)
-            answer = _written("503 Service Unavailable", b"the log dir cannot be read\n")
-        self._end(answer)
+    async def _answered(self, line: bytes) -> None:
+        self._end(await self._answer(line))
 
-    def _answer(self, line: bytes) -> bytes:
+    async def _answer(self, line: bytes) -> bytes:
         match line.split(b" "):
             case [b"GET", b"/metrics", _]:
                 return _written("200 OK", self._metrics())
-            case [b"GET", b"/ready", _] if self._is_ready():
-                return _written("200 OK", b"ready\n")
+            case [b"GET", b"/metrics/kafka", _]:
+                return await self._kafka()
             case [b"GET", b"/ready", _]:
-                return _written("503 Service Unavailable", b"ending\n")
+                problem = await self._problem()
+                if problem is None:
+                    return _written("200 OK", b"ready\n")
+                return _written("503 Service Unavailable", f"{problem}\n".encode())
         return _written("404 Not Found", b"allowed: GET /metrics, /metrics/kafka, /ready\n")
+
+    async def _kafka(self) -> bytes:
+        try:
+            return _written("200 OK", await self._kafka_metrics())
+        except SparklogError as error:
+            log.warning("no metrics of topics and groups: %s", error)
+            return _written("503 Service Unavailable", f"{UNREADABLE}\n".encode())
 
 
 def _written(status: str, body: bytes) -> bytes:

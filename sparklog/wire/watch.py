@@ -88,8 +88,10 @@ class Watch:
                     waiter.wake()
 
     def close(self) -> None:
-        """Wake all fetches; from now on none waits."""
+        """Wake all fetches; from now on none waits, and there is no further look."""
         self.is_closed = True
+        if self._next_look is not None:
+            self._next_look.cancel()
         self._wake_all()
 
     def _forget(self, waiter: _Waiter) -> None:
@@ -100,7 +102,8 @@ class Watch:
                 del self._waiting[topic]
 
     def _look_later(self) -> None:
-        if self._waiting and self._next_look is None and self._reading is None:
+        is_wanted = self._waiting and not self.is_closed
+        if is_wanted and self._next_look is None and self._reading is None:
             loop = asyncio.get_running_loop()
             self._next_look = loop.call_later(self._interval_s, self._look)
 

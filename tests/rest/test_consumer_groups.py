@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from sparklog.admin import AdminClient
+from sparklog.admin import AdminClient, ConsumerGroupListing
 from tests.group_language import Groups, stable
 from tests.group_logs import append_records
 from tests.logs import catalog
@@ -95,6 +95,22 @@ def test_a_group_that_is_deleted_after_the_list_was_made_is_left_out(
     answer = client.get(path.format(cluster))
     assert (answer.status_code, "another" in answer.text) == (200, False)
     assert "readers" in answer.text
+
+
+def test_groups_that_come_and_go_are_listed_once(
+    readers: str, client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = client.get("/v3/clusters").json()["data"][0]["cluster_id"]
+    listed, times = AdminClient.list_consumer_groups, list[int]()
+
+    def with_one_that_is_gone(admin: AdminClient) -> list[ConsumerGroupListing]:
+        times.append(1)
+        assert len(times) == 1, "listed again"
+        return [ConsumerGroupListing("gone", "Empty", True), *listed(admin)]
+
+    monkeypatch.setattr(AdminClient, "list_consumer_groups", with_one_that_is_gone)
+    found = client.get(f"/v3/clusters/{cluster}/consumer-groups").json()["data"]
+    assert [one["consumer_group_id"] for one in found] == ["another", "readers"]
 
 
 def test_groups(found: Found) -> None:

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from sparklog import service_ready
 from sparklog.admin import AdminClient
+from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.rest.app import create_app
 from sparklog.rest.service import Service
 from sparklog.service_logs import JsonFormatter, set_up_logs
+from sparklog.service_ready import NO_ANSWER
 from tests.logs import append
 from tests.rest.conftest import TickingClock, client_for, settings_for
 from tests.rest.tokens import bearer, token_file
@@ -45,6 +48,19 @@ class TestHealth:
         released.set()
 
         assert (answer.status_code, are_waiting) == (200, True)
+
+    def test_of_a_storage_that_does_not_answer_is_told_soon(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        may_answer = Event()
+        monkeypatch.setattr(FollowedTopics, "image", lambda *_: may_answer.wait(60))
+        monkeypatch.setattr(service_ready, "WAIT_S", 0.01)
+        with client_for(settings_for(log_dir, storage_timeout_ms=1)) as client:
+            ready, topics = client.get("/ready"), client.get("/topics")
+            may_answer.set()
+
+        assert (ready.status_code, ready.json()["message"]) == (503, NO_ANSWER)
+        assert (topics.status_code, topics.json()["error_code"]) == (503, 50302)
 
     def test_of_a_directory_that_is_no_log_dir(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("mine")
@@ -232,7 +248,7 @@ class TestPage:
         with TestClient(app, base_url="http://127.0.0.1") as slow:
             answer = slow.get("/?topic=t&time=0")
 
-        assert answer.status_code == 400
+        assert answer.status_code == 503
         assert "not looked up within 3 ms" in answer.text
 
     def test_says_when_there_is_none(self, client: TestClient, tmp_path: Path) -> None:
@@ -249,9 +265,9 @@ class TestPage:
 
         assert client.get("/?topic=many&time=0").text.count("1970-01-01") == 50
 
-    @pytest.mark.parametrize("query", ["topic=u", "topic=t&time=noon"])
-    def test_tells_what_is_wrong(self, client: TestClient, query: str) -> None:
+    @pytest.mark.parametrize(("query", "status"), [("topic=u", 404), ("topic=t&time=noon", 422)])
+    def test_tells_what_is_wrong(self, client: TestClient, query: str, status: int) -> None:
         answer = client.get(f"/?{query}")
 
-        assert answer.status_code == 400
+        assert answer.status_code == status
         assert 'id="problem"' in answer.text

@@ -56,7 +56,7 @@ def test_before_the_first_group(client: TestClient) -> None:
 
 def test_a_group_that_is_not_there_is_told(client: TestClient) -> None:
     answer = client.get("/?group=nobody")
-    assert (answer.status_code, "there is no group" in answer.text) == (400, True)
+    assert (answer.status_code, "there is no group" in answer.text) == (404, True)
 
 
 def test_a_token_sees_its_groups(readers: str, tmp_path: Path) -> None:

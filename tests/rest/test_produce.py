@@ -1,5 +1,6 @@
 """Produce: v2 and v3 bodies in, offsets out, records as they were sent."""
 
+import asyncio
 import base64
 import json
 from typing import Any
@@ -8,11 +9,15 @@ import pytest
 from fastapi.testclient import TestClient
 
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.clock import SystemClock
 from sparklog.config.times import iso_time
+from sparklog.errors import CommitOutcomeUnknownError
 from sparklog.group_commit.rows import Rows
 from sparklog.model import TopicPartition
 from sparklog.rest.records import RECORDS_MAX
+from sparklog.rest.service import Service
 from tests.logs import FOREVER, rows
+from tests.rest.conftest import settings_for
 
 JSON_TYPE = {"Content-Type": "application/vnd.kafka.json.v2+json"}
 
@@ -32,6 +37,16 @@ def produce(client: TestClient, *records: dict[str, Any], path: str = "/topics/t
     answer = client.post(path, json={"records": records})
     assert answer.status_code == 200, answer.text
     return [(one["partition"], one["offset"]) for one in answer.json()["offsets"]]
+
+
+def test_records_that_are_not_committed_in_time_may_be_yet(log_dir: str) -> None:
+    async def scenario() -> None:
+        service = Service(settings_for(log_dir, storage_timeout_ms=1), SystemClock())
+        service.group_commit.produce = lambda *_: asyncio.sleep(60)  # type: ignore[method-assign, assignment] # never
+        with pytest.raises(CommitOutcomeUnknownError, match="not committed within 1 ms"):
+            await service.produce("t", Rows(), None)
+
+    asyncio.run(scenario())
 
 
 class TestV2:

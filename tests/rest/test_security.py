@@ -121,7 +121,7 @@ class TestPage:
         hidden = guarded.get("/?topic=t", headers=bearer("flights"))
         listed = guarded.get("/", headers=bearer("flights")).text
 
-        assert (hidden.status_code, "no read access" in hidden.text) == (400, True)
+        assert (hidden.status_code, "no read access" in hidden.text) == (403, True)
         assert (">flights</a>" in listed, ">t</a>" in listed) == (True, False)
 
 

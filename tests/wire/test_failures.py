@@ -183,7 +183,9 @@ def test_a_full_disk_gives_no_producer_id(
         raise StorageFullError("no space left")
 
     monkeypatch.setattr(running.server.gateway.producer_ids, "next", full)
-    assert client.ask(init_request(4)).error_code == ErrorCode.kafka_storage_error
+    answer = client.ask(init_request(4))
+    assert answer.error_code == ErrorCode.coordinator_load_in_progress
+    assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
 
 
 def test_a_fetch_that_cannot_be_read_at_once_is_read_on_a_thread(

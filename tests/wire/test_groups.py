@@ -311,7 +311,7 @@ class TestFailures:
     ) -> None:
         alone(client)
         monkeypatch.setattr("sparklog.wire.coordinators.live_topic", fail)
-        assert client.ask(list_request(5)).error_code is ErrorCode.kafka_storage_error
+        assert client.ask(list_request(5)).error_code is ErrorCode.coordinator_not_available
 
     def test_groups_that_another_instance_has_claimed_are_its_own(
         self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch

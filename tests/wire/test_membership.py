@@ -10,9 +10,10 @@ from kio.schema.errors import ErrorCode
 from sparklog.admin import NewTopic
 from sparklog.clock import ManualClock
 from sparklog.coordinator.alive import DEAD_MS
-from sparklog.errors import DuplicateBrokerRegistrationError, StorageError
+from sparklog.errors import DuplicateBrokerRegistrationError, MissingFileError, StorageError
 from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.metadata.log import MetadataLog
+from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 from sparklog.wire import membership
 from sparklog.wire.membership import HEARTBEAT_MS, Membership, left
@@ -157,6 +158,22 @@ class TestLife:
         cluster.clock.advance(HEARTBEAT_MS)
         cluster.joined(2)
         assert sorted(first.beat()) == [0, 1]
+
+    def test_none_is_given_where_the_log_dir_is_gone(self, tmp_path: Path) -> None:
+        """Such as in the directory where its file system was mounted."""
+        place = tmp_path / "log"
+        log = MetadataLog.create(LocalFiles(str(place)), ManualClock())
+        own = Membership(log, ManualClock(), "incarnation")
+        own.join(at(1), None)
+        place.rename(tmp_path / "elsewhere")
+        place.mkdir()
+        for _ in range(2):
+            with pytest.raises(MissingFileError):
+                own.beat()
+        assert not [*place.iterdir()]
+        place.rmdir()
+        (tmp_path / "elsewhere").rename(place)
+        assert sorted(own.beat()) == [0]
 
     def test_a_heartbeat_is_no_entry(self, cluster: Cluster) -> None:
         first = cluster.joined(1)

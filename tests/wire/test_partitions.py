@@ -1,5 +1,7 @@
 """DeleteRecords, DescribeTopicPartitions, DescribeLogDirs."""
 
+import errno
+import shutil
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -200,6 +202,16 @@ def sizes(found: Any) -> dict[tuple[str, int], int]:
 
 @pytest.mark.usefixtures("admin")
 class TestDescribeLogDirs:
+    def test_one_that_is_gone_is_offline(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def gone(path: str) -> None:
+            raise FileNotFoundError(errno.ENOENT, "gone", path)
+
+        monkeypatch.setattr(shutil, "disk_usage", gone)
+        [found] = client.ask(body(LOG_DIRS, newest(LOG_DIRS), topics=None)).results
+        assert (found.error_code, found.topics) == (ErrorCode.kafka_storage_error, ())
+
     @pytest.mark.parametrize("version", versions(LOG_DIRS))
     def test_tells_sizes(self, running: RunningGateway, client: Client, version: int) -> None:
         found = log_dir(client, version=version)

@@ -221,12 +221,27 @@ def test_without_a_descriptor_of_its_own_it_writes_to_the_transport(
 
 
 @pytest.mark.parametrize("size", [10, SENDFILE_BYTES])
-def test_a_file_that_was_cut_ends_the_connection(file: KeptFile, content: bytes, size: int) -> None:
+def test_a_file_that_was_cut_ends_the_connection(
+    file: KeptFile, content: bytes, size: int, caplog: pytest.LogCaptureFixture
+) -> None:
     async def test(sending: Sending) -> None:
         sending.sender.send((b"1", [FileRange(file, len(content), size)]))
         assert sending.transport.is_aborted
 
     run(test)
+    assert f"broken off at ['{file.path}']: [Errno 5] the file is shorter" in caplog.text
+
+
+def test_a_client_that_has_gone_is_no_trouble_of_the_storage(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test(sending: Sending) -> None:
+        sending.transport.peer.close()
+        sending.sender.send((b"1", [b"x" * SENDFILE_BYTES]), (b"2", [b"x" * SENDFILE_BYTES]))
+        assert sending.transport.is_aborted
+
+    run(test)
+    assert not caplog.text
 
 
 class TestZeroCopy:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
@@ -23,6 +23,7 @@ from sparklog.admin import NewTopic
 from sparklog.admin.kafka_metrics import KafkaMetrics
 from sparklog.clock import SystemClock
 from sparklog.errors import InvalidOptionError, LogDirError, SparklogError, StorageError
+from sparklog.metadata.follow import FollowedLog
 from sparklog.wire import server
 from sparklog.wire.limits import Limits
 from sparklog.wire.listeners import bind, bound_to
@@ -201,6 +202,21 @@ class TestSidePort:
             self.get(side, "/ready")
         side.server._is_closed = False
 
+    def test_tells_why_clients_are_not_served(
+        self,
+        side: RunningGateway,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        def fails(*_: object) -> None:
+            raise StorageError("no disk")
+
+        monkeypatch.setattr(FollowedLog, "_follow", fails)
+        with pytest.raises(urllib.error.HTTPError, match="503") as found:
+            self.get(side, "/ready")
+        assert found.value.read() == b"the log dir cannot be read\n"
+        assert "not ready: no disk" in caplog.text
+
     def test_tells_topics_and_groups(self, side: RunningGateway) -> None:
         admin = side.server.gateway.admin
         admin.create_topics([NewTopic("flights", 2)])
@@ -234,13 +250,13 @@ class TestSidePort:
         """A second request would have a task of its own, on a connection that closes."""
 
         async def asked(transport: Any, unasked: Any) -> None:
-            port = SidePort(bytes, unasked, lambda: True)
+            port = SidePort(bytes, unasked, unasked)
             port.connection_made(transport)
             port.data_received(b"GET /ready HTTP/1.1\r\n\r\n")
             port.connection_lost(None)
 
         transport = Mock()
-        asyncio.run(asked(transport, Mock()))
+        asyncio.run(asked(transport, AsyncMock()))
         transport.pause_reading.assert_called_once_with()
 
     def test_closes_a_request_without_end(self, side: RunningGateway) -> None:

@@ -264,6 +264,7 @@ class TestDeleteTopics:
         assert found.error_code == ErrorCode.request_timed_out
         busy.set()
         until(lambda: "the disk is gone" in caplog.text)
+        assert "Traceback" not in caplog.text
 
 
 class TestCreatePartitions:

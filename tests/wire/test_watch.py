@@ -73,6 +73,18 @@ def test_a_change_of_the_topic_wakes(is_at_hand: bool) -> None:
     run(test)
 
 
+def test_after_the_end_nothing_is_looked_at() -> None:
+    async def test(topics: Topics, watch: Watch) -> None:
+        waiting = wait(watch, topics.image)
+        await asyncio.sleep(0)
+        watch.close()
+        await waiting
+        await asyncio.sleep(0.01)
+        assert topics.looks == 0
+
+    run(test)
+
+
 def test_what_was_seen_meanwhile_is_not_waited_for() -> None:
     async def test(topics: Topics, watch: Watch) -> None:
         old = topics.image

@@ -120,7 +120,7 @@ class TestZombie:
                 broken.setattr(topics, "image_at_hand", lambda **_: None)
                 broken.setattr(topics, "image", fails)
                 assert member.heartbeat() is ErrorCode.coordinator_not_available
-                assert offsets_code(member) is ErrorCode.coordinator_not_available
+                assert offsets_code(member) is ErrorCode.not_coordinator
             assert member.heartbeat() is ErrorCode.none
 
 

@@ -30,7 +30,8 @@ class NewNames:
         if topic.created_ms < self._horizon_ms:
             raise LateWriterError(
                 f"topic {topic.name!r}: its creation began before the vacuum horizon "
-                f"{self._horizon_ms} (ms), so its directory may be gone: create it again"
+                f"{self._horizon_ms} (ms), so its directory may be gone: create it again; this "
+                f"machine's clock said {topic.created_ms}: if that was long ago, set the clock"
             )
         self.check(topic.name)
         self._taken[metric_name(topic.name)] = topic.name

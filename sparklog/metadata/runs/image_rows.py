@@ -40,7 +40,8 @@ Row = dict[str, Any]
 def rows_since(image: Image, touched: TouchedKeys) -> pa.Table:
     """Return a row (RUN_SCHEMA) for each key that entries touched, as the image has it.
 
-    The image is that of the last entry; the topics that the entries touched are opened.
+    The image is that of the last entry; the topics that the entries touched in their parts are
+    opened.
     """
     rows = _log_dir_rows(image, touched.log_dir)
     segments: list[SegmentEntry] = []
@@ -51,6 +52,8 @@ def rows_since(image: Image, touched: TouchedKeys) -> pa.Table:
             rows.append({"kind": TOPIC, "topic_id": topic_id, "gone": True})
         else:
             rows.append(_topic_row(topic))
+            if not keys.of_parts:
+                continue
             rows += _topic_rows(topic, keys)
             found, gone = _segments(topic, keys)
             segments += found

@@ -49,6 +49,17 @@ class TopicKeys:
     producers: set[tuple[int, int]] = field(default_factory=set)
     all_partitions: bool = False
 
+    @property
+    def of_parts(self) -> bool:
+        """Whether there is a key of a part of the topic: only its own row needs no opened topic."""
+        return bool(
+            self.segments
+            or self.partitions
+            or self.receipts
+            or self.producers
+            or self.all_partitions
+        )
+
     def add(self, edit: Json, shared: set[str]) -> None:
         """Note the keys of an edit of the topic; `shared` gets the paths of shared segments."""
         segments = self.segments

@@ -1,13 +1,18 @@
 """Consumer groups as in Confluent's v3: members, assignments, lag. There are only GET routes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Path, Request
 from starlette.convertors import PathConvertor, register_url_convertor
 
-from sparklog.admin import ConsumerGroupDescription, MemberDescription, PartitionLag
+from sparklog.admin import (
+    AdminClient,
+    ConsumerGroupDescription,
+    MemberDescription,
+    PartitionLag,
+)
 from sparklog.coordinator.lag_state import group_state
 from sparklog.errors import GroupIdNotFoundError
 from sparklog.model import TopicPartition
@@ -155,6 +160,18 @@ async def _described(request: Request, group_id: str) -> ConsumerGroupDescriptio
     return found
 
 
+def _existing(admin: AdminClient, names: Sequence[str]) -> list[ConsumerGroupDescription]:
+    """Return groups, without those that were deleted since they were listed."""
+    try:
+        return admin.describe_consumer_groups(names)
+    except GroupIdNotFoundError:
+        found: list[ConsumerGroupDescription] = []
+        for name in names:
+            with suppress(GroupIdNotFoundError):
+                found += admin.describe_consumer_groups([name])
+        return found
+
+
 async def _member(request: Request, group_id: str, consumer_id: str) -> MemberDescription:
     for one in (await _described(request, group_id)).members:
         if one.member_id == consumer_id:
@@ -186,12 +203,10 @@ async def read_groups(request: Request, cluster_id: ClusterId, page: PageAsked) 
     links = await links_to(request, cluster_id)
 
     def described() -> tuple[list[ConsumerGroupDescription], str | None]:
-        while True:
-            listed = [one.group_id for one in admin.list_consumer_groups()]
-            seen = [one for one in listed if token.allows(Scope.READ, one, Resource.GROUP)]
-            names, following = page.of(seen, str, str)
-            with suppress(GroupIdNotFoundError):  # one was deleted meanwhile: list them again
-                return admin.describe_consumer_groups(names), following
+        listed = [one.group_id for one in admin.list_consumer_groups()]
+        seen = [one for one in listed if token.allows(Scope.READ, one, Resource.GROUP)]
+        names, following = page.of(seen, str, str)
+        return _existing(admin, names), following
 
     found, following = await _asked(request, described)
     data = [_Group(links, one.group_id).data(one) for one in found]

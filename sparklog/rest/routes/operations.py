@@ -4,9 +4,8 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from sparklog.errors import SparklogError
 from sparklog.rest.deps import service_of, token_of
-from sparklog.rest.errors import UNAVAILABLE, ApiError, refusal_of
+from sparklog.rest.errors import UNAVAILABLE, ApiError
 from sparklog.service_metrics import CONTENT_TYPE
 from sparklog.tokens import Resource, Scope
 
@@ -27,12 +26,10 @@ async def read_health() -> Status:
 
 @router.get("/ready")
 async def read_readiness(request: Request) -> Status:
-    """Whether the log dir can be read; 503 if it cannot."""
-    service = service_of(request)
-    try:
-        await service.check_health(service.topics.topics)
-    except SparklogError as error:
-        raise ApiError(UNAVAILABLE, refusal_of(error).message) from None
+    """Whether the log dir can be read; 503 if it cannot, within a second."""
+    problem = await service_of(request).readiness.problem()
+    if problem is not None:
+        raise ApiError(UNAVAILABLE, problem)
     return Status()
 
 

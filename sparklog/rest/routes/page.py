@@ -63,16 +63,16 @@ async def read_page(
         raise ApiError(403, "the page cannot be a part of another page")
     token = token_of(request, is_page=True)
     service = service_of(request)
+    status = 200
     try:
         context = await service.bulk(lambda: _context(service, token, topic, time, group))
-    except SparklogError as error:
-        context = {"problem": refusal_of(error).message}
-    except ApiError as refusal:
-        context = {"problem": refusal.message}
+    except (SparklogError, ApiError) as error:
+        refusal = error if isinstance(error, ApiError) else refusal_of(error)
+        context, status = {"problem": refusal.message}, refusal.status
     html = _PAGES.get_template("index.html").render(
         {"topic": topic, "time": time, "group": group, **context}
     )
-    return HTMLResponse(html, 400 if "problem" in context else 200, _HEADERS)
+    return HTMLResponse(html, status, _HEADERS)
 
 
 def _context(

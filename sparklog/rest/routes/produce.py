@@ -81,7 +81,7 @@ async def _produce(request: Request, partition: int | None) -> Response:
         raise ApiError(415, f"records come as {', '.join(PRODUCE_TYPES)}")
     key = idempotency_key_of(request)
     rows, is_large = await _rows(request, service, partition, is_json=PRODUCE_TYPES[kind])
-    written = await service.group_commit.produce(topic, rows, key)
+    written = await service.produce(topic, rows, key)
     answer = await service.bulk(lambda: _produced(written)) if is_large else _produced(written)
     return V2Response(answer)
 

@@ -100,7 +100,7 @@ async def _outcome(
     if not len(rows):
         return ApiError(422, "no record")
     try:
-        return await service.group_commit.produce(topic, rows, key)
+        return await service.produce(topic, rows, key)
     except SparklogError as error:
         return refusal_of(error)
 

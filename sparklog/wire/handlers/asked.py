@@ -119,7 +119,8 @@ async def _done(
 
 
 def _told(work: "asyncio.Future[Any]") -> None:
-    """Log a failure that comes too late for the answer."""
+    """Log a failure that comes too late for the answer; with its trace if it is a bug."""
     error = work.exception()
     if error is not None:
-        log.warning("a request failed after its timeout: %s", error, exc_info=error)
+        trace = None if isinstance(error, SparklogError) else error
+        log.warning("a request failed after its timeout: %s", error, exc_info=trace)

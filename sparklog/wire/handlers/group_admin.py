@@ -149,10 +149,7 @@ async def list_groups(call: Call) -> Reply:
     request = call.request()
     states = {one.lower() for one in getattr(request, "states_filter", ())}
     types = {one.lower() for one in getattr(request, "types_filter", ())}
-    try:
-        groups = await call.gateway.coordinators.groups()
-    except SparklogError as error:
-        return call.answer({"error_code": error.code, "groups": []})
+    groups = await call.gateway.coordinators.groups()
     told = [
         {
             "group_id": one.group_id,

@@ -20,6 +20,7 @@ from sparklog.errors import ErrorCode, NotCoordinatorError, SparklogError, Usage
 from sparklog.metadata.image import Image
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.failed import code_of
 
 MEMBER_ID_FIRST_SINCE: Final = 4
 """The first version of JoinGroup in which a new member first gets its id (KIP-394)."""
@@ -44,15 +45,15 @@ async def answer_of(call: Call, request: Request, group_id: str, image: Image | 
     try:
         return await call.gateway.coordinators.ask(request, group_id, image)
     except SparklogError as error:
-        return code_of(error)
+        return code_for(call, error)
 
 
-def code_of(error: SparklogError) -> int:
+def code_for(call: Call, error: SparklogError) -> int:
     """Return the code with which a request to a coordinator fails."""
     if isinstance(error, NotCoordinatorError):
         return error.code
     is_final = isinstance(error, UsageError)
-    return ErrorCode.UNKNOWN_SERVER_ERROR if is_final else ErrorCode.COORDINATOR_NOT_AVAILABLE
+    return ErrorCode.UNKNOWN_SERVER_ERROR if is_final else code_of(call.header.api_key, error)
 
 
 async def join_group(call: Call) -> Reply:

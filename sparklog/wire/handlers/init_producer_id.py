@@ -8,7 +8,7 @@ the former producer is aborted.
 from datetime import timedelta
 from typing import Any, Final
 
-from sparklog.errors import ErrorCode, SparklogError
+from sparklog.errors import ErrorCode
 from sparklog.metadata.plans.transactions import NOBODY, Producer
 from sparklog.tokens import Scope
 from sparklog.wire.handlers.call import Call, Reply
@@ -32,7 +32,7 @@ async def init_producer_id(call: Call) -> Reply:
     elif not call.allows_somewhere(Scope.WRITE):
         found = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     else:
-        found = await _idempotent(call)
+        found = Producer(await call.gateway.producer_ids.next(), 0)
     if isinstance(found, Producer):
         fields = {"producer_id": found.producer_id, "producer_epoch": found.epoch}
         return call.answer({"error_code": ErrorCode.NONE, **fields})
@@ -45,13 +45,6 @@ def _is_whole(call: Call, request: Any) -> bool:
     if call.version < EXPECTED_SINCE:
         return True
     return bool((request.producer_id == NO_PRODUCER) == (request.producer_epoch == NO_PRODUCER))
-
-
-async def _idempotent(call: Call) -> Producer | int:
-    try:
-        return Producer(await call.gateway.producer_ids.next(), 0)
-    except SparklogError as error:
-        return error.code
 
 
 async def _of_transactional_id(call: Call, request: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from typing import Any, Final
 
-from sparklog.errors import StorageError
 from sparklog.metadata.image import Image
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.partitions import NO_EPOCH, newest_image_of, readable, step_for
@@ -15,11 +14,7 @@ async def offset_for_leader_epoch(call: Call) -> Reply:
     """Return the answer: per partition the largest epoch up to the requested one, and its end."""
     request = call.request()
     count = sum(len(topic.partitions) for topic in request.topics)
-    image: Image | StorageError
-    try:
-        image = await newest_image_of(call, [one.topic for one in request.topics])
-    except StorageError as error:
-        image = error
+    image = await newest_image_of(call, [one.topic for one in request.topics])
 
     def answered() -> Reply:
         topics = [
@@ -34,10 +29,8 @@ async def offset_for_leader_epoch(call: Call) -> Reply:
     return await step_for(call, count, answered)
 
 
-def _answer(call: Call, image: Image | StorageError, name: str, asked: Any) -> dict[str, int]:
+def _answer(call: Call, image: Image, name: str, asked: Any) -> dict[str, int]:
     answer = {"partition": asked.partition, "leader_epoch": NO_EPOCH, "end_offset": NO_END}
-    if isinstance(image, StorageError):
-        return {**answer, "error_code": image.code}
     log = readable(call, image, name, asked.partition, asked.current_leader_epoch)
     if isinstance(log, int):
         return {**answer, "error_code": log}

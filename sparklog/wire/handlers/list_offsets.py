@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
-from sparklog.errors import ErrorCode, SparklogError, StorageError
+from sparklog.errors import ErrorCode, SparklogError
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.model import (
@@ -73,13 +73,9 @@ async def list_offsets(call: Call) -> Reply:
     """Return the answer, as of the newest version of the log dir: no end offset is out of date."""
     request = call.request()
     count = sum(len(topic.partitions) for topic in request.topics)
-    try:
-        image = await newest_image_of(call, [one.name for one in request.topics])
-    except StorageError as error:
-        answers = [_Answer(error.code)] * count
-    else:
-        found = await step_for(call, count, lambda: _from_metadata(call, image, request))
-        answers = await _looked_up(call, found)
+    image = await newest_image_of(call, [one.name for one in request.topics])
+    found = await step_for(call, count, lambda: _from_metadata(call, image, request))
+    answers = await _looked_up(call, found)
     return await step_for(call, count, lambda: [_written(call, request.topics, answers)])
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from sparklog.errors import ErrorCode
 from sparklog.metadata.image import Image
 from sparklog.model import TopicDescription
+from sparklog.storage.failures import os_errors
 from sparklog.storage.files import Files
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.authorization import DENIED
@@ -110,8 +111,9 @@ def _topic(image: Image, topic: TopicDescription, numbers: Iterable[int]) -> Map
 
 
 def _space(files: Files) -> tuple[int, int]:
-    """Return the total and the free bytes of the file system."""
+    """Return the total and the free bytes of the file system. Raises StorageError."""
     if not files.is_local:
         return UNKNOWN_BYTES, UNKNOWN_BYTES
-    usage = shutil.disk_usage(files.uri)
+    with os_errors("measure", "", files.uri):
+        usage = shutil.disk_usage(files.uri)
     return usage.total, usage.free

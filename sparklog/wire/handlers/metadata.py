@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from sparklog.errors import ErrorCode, SparklogError, StorageError
+from sparklog.errors import ErrorCode, SparklogError
 from sparklog.log.names import INTERNAL_TOPICS, topic_name_problem
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.model import TopicDescription
@@ -35,25 +35,13 @@ _Found = TopicImage | _Missing
 
 
 async def metadata(call: Call) -> Reply:
-    """Return the answer.
-
-    If the storage fails, each topic of the request has an error after which clients ask again. A
-    request for all topics then raises: an answer without topics would say that there are none.
-    """
+    """Return the answer."""
     request = call.request()
     # Each topic once, as in Kafka: a short request must not have an answer without bound.
     wanted = request.topics and tuple(dict.fromkeys(request.topics))
     if call.version == 0 and not wanted:
         wanted = None
-    topics: Sequence[_Found]
-    try:
-        topics = await _topics(call, request, wanted)
-    except StorageError:
-        if wanted is None:
-            raise
-        code = ErrorCode.LEADER_NOT_AVAILABLE
-        topics = [_Missing(_name_of(one), _id_of(one), code) for one in wanted]
-    return [_written(call, request, topics)]
+    return [_written(call, request, await _topics(call, request, wanted))]
 
 
 async def _topics(call: Call, request: object, wanted: Sequence[object] | None) -> Sequence[_Found]:

@@ -22,7 +22,7 @@ from sparklog.model import TopicPartition
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Later, Reply
 from sparklog.wire.handlers.commit_forms import PARTITIONS_MAX, Asked, CommitForm
-from sparklog.wire.handlers.group_members import asked, code_of
+from sparklog.wire.handlers.group_members import asked, code_for
 from sparklog.wire.reading import Reader
 from sparklog.wire.writing import Writer
 
@@ -188,7 +188,7 @@ def _answered(
     """Return the answer; a commit that the coordinator refused is checked on the newest image."""
     error = done.exception()
     if isinstance(error, SparklogError):
-        return [commit.answer(image, code_of(error))]
+        return [commit.answer(image, code_for(commit.call, error))]
     found: CommitAnswer = done.result()
     if found.error_code:
         return _looked_up(commit)

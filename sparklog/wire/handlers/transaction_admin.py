@@ -5,12 +5,11 @@ of its partitions, so the marker aborts the whole transaction, and fences its pr
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
 from sparklog.coordinator.subscriptions import compiled
-from sparklog.errors import ErrorCode, StorageError
+from sparklog.errors import ErrorCode
 from sparklog.metadata.image import Image
 from sparklog.metadata.plans.transactions import Producer
 from sparklog.metadata.transactions import (
@@ -30,21 +29,16 @@ Fields = dict[str, Any]
 
 
 async def describe_transactions(call: Call) -> Reply:
-    """Return the answer; if the storage fails, an error after which clients ask again."""
-    request = call.request()
-    image: Image | None = None
-    with suppress(StorageError):
-        image = await call.gateway.newest_image()
+    """Return the answer."""
+    request, image = call.request(), await call.gateway.newest_image()
     states = [_described(call, image, name) for name in request.transactional_ids]
     return call.answer({"transaction_states": states})
 
 
-def _described(call: Call, image: Image | None, name: str) -> Fields:
+def _described(call: Call, image: Image, name: str) -> Fields:
     fields: Fields = {"transactional_id": name, "transaction_start_time": 0}
     if not call.sees(name, Resource.TRANSACTIONAL_ID):
         return {**fields, "error_code": DENIED[Resource.TRANSACTIONAL_ID]}
-    if image is None:
-        return {**fields, "error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE}
     found = image.transactional_ids.get(name)
     if found is None:
         return {**fields, "error_code": ErrorCode.TRANSACTIONAL_ID_NOT_FOUND}

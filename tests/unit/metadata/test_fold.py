@@ -108,6 +108,22 @@ class TestFold:
         assert folded is not None
         assert len(folded.fold.runs) == 2
 
+    def test_a_deleted_topic_need_not_be_readable(self, world: World) -> None:
+        world.produce(3)
+        fold(world.log)
+        [run] = world.log.image().fold.runs
+        topics_at = world.log.runs._reader(run).groups[-1].start
+        path = Path(world.files.uri, CLUSTER_METADATA, run.path)
+        data = path.read_bytes()
+        path.write_bytes(data[:topics_at] + bytes([data[topics_at] ^ 1]) + data[topics_at + 1 :])
+        log = world.fresh()
+        description = replace(log.image().topics[TOPIC_ID].description, deleted_ms=2)
+        deletion = {TOPIC_ID: TopicEdit(description=description)}
+        log.commit(lambda _: Edit(operation="DELETE TOPICS", topics=deletion), housekeeping=False)
+
+        assert fold(log) is not None
+        assert world.fresh().image().topics[TOPIC_ID].closed_ms == 2
+
     def test_forgotten_topics_leave_no_rows(self, world: World) -> None:
         other = TopicDescription("gone", random_uuid(b"0" * 16), 1, {}, 1)
         made = {other.topic_id: TopicEdit(description=other)}

@@ -1,10 +1,14 @@
 """Kept files: read at once only what is in memory, and otherwise waited for."""
 
+import errno
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from sparklog.errors import StorageError
 from sparklog.storage.kept_file import PROBE_BYTES, KeptFile
 
 CONTENT = bytes(range(256)) * 4096
@@ -37,6 +41,22 @@ def test_a_size_that_is_noted_too_late_hides_nothing(file: KeptFile) -> None:
     file.size = 10  # by a thread that looked before the file grew
 
     assert bytes(file(5, 10)) == bytes(file.read_cached(5, 10)) == CONTENT[5:15]
+
+
+def test_a_file_that_the_storage_has_lost_is_told(
+    file: KeptFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stale(_: int) -> None:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+
+    def asked(ask: Callable[[int], object]) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fstat", stale)
+            ask(len(CONTENT) + 1)
+
+    for ask in (file.reaches, partial(file.read_cached, 5)):
+        with pytest.raises(StorageError, match="cannot read file in .*Stale file handle"):
+            asked(ask)
 
 
 @pytest.mark.parametrize("missing", range(0, len(CONTENT), PROBE_BYTES))

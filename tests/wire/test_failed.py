@@ -1,0 +1,102 @@
+"""A storage that fails: each API answers in each version, with a code after which clients ask."""
+
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from datetime import timedelta
+from types import NoneType, UnionType
+from typing import Any, Final, get_args, get_origin
+from uuid import UUID
+
+import pytest
+from kio.index import load_request_schema
+from kio.schema.errors import ErrorCode
+
+from sparklog.errors import StorageError
+from sparklog.log_reader.followed_topics import FollowedTopics
+from sparklog.metadata.follow import FollowedLog
+from sparklog.wire.config_names import TOPIC
+from sparklog.wire.handlers.cluster import METADATA_TOPIC
+from sparklog.wire.handlers.failed import _SHAPES, code_of
+from sparklog.wire.versions import ApiKey
+from tests.wire.gateways import Client, RunningGateway, gateway
+from tests.wire.requests import body, versions
+
+GONE: Final = StorageError("the disk is gone")
+VALUES: Final = {
+    "string": METADATA_TOPIC,
+    "bytes": b"x",
+    "bool": False,
+    "uuid": UUID(int=1),
+    "timedelta_i32": timedelta(seconds=30),
+    "timedelta_i64": timedelta(seconds=30),
+    "int8": TOPIC,
+}
+"""Values of fields by their type; all others are 0."""
+READS_NOTHING: Final = (ApiKey.LIST_CONFIG_RESOURCES, 0)
+
+
+def example(schema: Any, **given: Any) -> Any:
+    """A request with an item in each of its arrays; null only for structs."""
+    return schema(**{one.name: given.get(one.name, _value(one)) for one in fields(schema)})
+
+
+def _value(field: Any) -> Any:
+    kind = field.type
+    if is_nullable := get_origin(kind) is UnionType:
+        [kind] = [one for one in get_args(kind) if one is not NoneType]
+    is_array = get_origin(kind) is tuple
+    inner = get_args(kind)[0] if is_array else kind
+    if not is_dataclass(inner):
+        found = VALUES.get(field.metadata["kafka_type"], 0)
+        return (found,) if is_array else found
+    return (example(inner),) if is_array else None if is_nullable else example(inner)
+
+
+def codes_of(answer: Any) -> Iterator[ErrorCode]:
+    """All error codes in an answer."""
+    for one in fields(answer):
+        value = getattr(answer, one.name)
+        if isinstance(value, ErrorCode):
+            yield value
+        for inner in value if isinstance(value, tuple) else ():
+            if is_dataclass(inner):
+                yield from codes_of(inner)
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
+    """A gateway whose disk is gone."""
+
+    def fails(*_: Any) -> None:
+        raise GONE
+
+    with gateway(tmp_path_factory.mktemp("log")) as found, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(FollowedLog, "_follow", fails)
+        patched.setattr(FollowedTopics, "image_at_hand", lambda *_, **__: None)
+        yield found
+
+
+@pytest.mark.parametrize(
+    ("key", "version"),
+    [(key, one) for key in _SHAPES for one in versions(key) if (key, one) != READS_NOTHING],
+)
+def test_each_part_of_an_answer_has_the_code(client: Client, key: ApiKey, version: int) -> None:
+    asked = example(load_request_schema(key, version), transactional_id=None, require_stable=True)
+    if key in (ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT):
+        asked = example(load_request_schema(key, version))
+    found = {*codes_of(client.ask(asked))} - {ErrorCode.none}
+    assert found == {ErrorCode(code_of(key, GONE))}
+
+
+@pytest.mark.parametrize("key", [ApiKey.METADATA, ApiKey.DESCRIBE_TOPIC_PARTITIONS])
+def test_none_is_for_all_topics(client: Client, key: ApiKey) -> None:
+    """An answer without topics would say that there are none."""
+    cursor = {"response_partition_limit": 1, "cursor": None}
+    client.send(body(key, 0, topics=(), **cursor))
+    assert client.receive_frame() == b""
+
+
+def test_the_log_says_why(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        client.ask(example(load_request_schema(ApiKey.OFFSET_COMMIT, 9)))
+    assert caplog.text.count("OFFSET_COMMIT failed: the disk is gone") == 1

@@ -176,7 +176,7 @@ def _judged(
     ]
     answers = context.fleet.map(verified, works, f"verify {topic.name}")
     # A segment that was removed and unlinked meanwhile is not missing.
-    live = live_entries(context.catalog.topic_image(topic), entries)
+    live = live_entries(context.image(topic), entries)
     judged: list[Judged] = []
     errors: list[str] = []
     for entry, answer in zip(entries, answers, strict=True):

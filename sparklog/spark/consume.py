@@ -105,7 +105,8 @@ def _input(spark: SparkSession, tasks: "Sequence[Sequence[ReadRange]]") -> DataF
     rows = spark.sparkContext.parallelize(tasks, max(len(tasks), 1))
     session, jvm = spark._jsparkSession, spark._jvm  # noqa: SLF001 - PySpark has no call for it
     binary = jvm.org.apache.spark.sql.Encoders.BINARY()  # type: ignore[union-attr] # no types
-    return DataFrame(session.createDataset(rows._jrdd.rdd(), binary).toDF(), spark)  # noqa: SLF001
+    found = session.createDataset(rows._jrdd.rdd(), binary)  # noqa: SLF001 - nor for this
+    return DataFrame(found.toDF(), spark)
 
 
 def _with_history(

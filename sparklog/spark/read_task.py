@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from sparklog.errors import MissingFileError
+from sparklog.errors import MissingFileError, SparklogError
 from sparklog.log.names import topic_dir
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import Slice
@@ -47,7 +47,12 @@ class ReadTask:
 
     def finder(self) -> SliceFinder:
         """Return a finder of the segments of ranges, as the newest image has them."""
-        return SliceFinder(_catalog(pickle.dumps(self._files)), self._isolation, fails=self._fails)
+        kept = pickle.dumps(self._files)
+        try:
+            _catalog(kept).image()
+        except SparklogError:  # the log dir may have been replaced since a worker opened it
+            _catalog.cache_clear()
+        return SliceFinder(_catalog(kept), self._isolation, fails=self._fails)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of a range in the order of the log."""

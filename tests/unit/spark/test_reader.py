@@ -1,6 +1,7 @@
 """What a task of a read yields: batches as Spark takes them, whatever happened to the files."""
 
 import pickle
+import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -298,6 +299,21 @@ class TestRanges:
         batches = [pa.record_batch({"value": [pickle.dumps(row)]}) for row in rows]
 
         assert offsets(list(task(iter(batches)))) == [*range(133, 200), *range(133)]
+
+    def test_of_a_log_dir_that_was_made_anew_are_read(self, log_dir: str) -> None:
+        """A worker keeps its catalog of a log dir from one task to the next."""
+
+        def read_in_a_task(end: int) -> list[int]:
+            found = reader(log_dir, 0, end)
+            batch = pa.record_batch({"value": [pickle.dumps([found.ranges])]})
+            return offsets(list(RangesTask(found.task)(iter([batch]))))
+
+        assert read_in_a_task(RECORDS) == [*range(RECORDS)]
+        shutil.rmtree(log_dir)
+        new_topic(log_dir, partitions=1)
+        append(log_dir, 0, range(5))
+
+        assert read_in_a_task(5) == [*range(5)]
 
     def test_are_read_by_their_numbers_in_spark_connect(self, log_dir: str) -> None:
         found = Planned(log_dir, *split(log_dir))

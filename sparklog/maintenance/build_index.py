@@ -173,15 +173,18 @@ def index_segments(
     interval_bytes = TopicConfig.parse(topic.configs).index_interval_bytes
     build = partial(_IndexWork, context.files, context.clock, topic, interval_bytes, force)
     works = [build(entry) for entry in entries]
-    made, problems = [], []
+    made, problems, gone = [], [], 0
     answers = context.fleet.map(_built, works, f"index {topic.name}")
     for entry, answer in zip(entries, answers, strict=True):
-        if isinstance(answer, SparklogError):
-            problems.append(f"{topic.name}-{entry.partition}: {answer}")
-        elif answer is not None:
+        if isinstance(answer, SegmentEntry):
             made.append(answer)
+        elif isinstance(answer, SparklogError):
+            if context.are_live(topic, [entry]):
+                problems.append(f"{topic.name}-{entry.partition}: {answer}")
+            else:
+                gone += 1
     landed = commit_indexes(context.catalog, topic, made)
-    return IndexesMade(landed, len(made) - len(landed), problems)
+    return IndexesMade(landed, gone + len(made) - len(landed), problems)
 
 
 def _built(work: _IndexWork) -> SegmentEntry | None:

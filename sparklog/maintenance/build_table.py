@@ -19,6 +19,7 @@ from sparklog.clock import Clock
 from sparklog.config.topic import TopicConfig
 from sparklog.errors import SparklogError, UsageError
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
+from sparklog.maintenance.table_commit import commit_change
 from sparklog.maintenance.table_files import compacting_steps, expiring_steps, plan_row
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.edit import LogVersion
@@ -32,7 +33,6 @@ from sparklog.table.of_topic import (
     BUILT,
     Change,
     check_copy,
-    commit,
     delta_log,
     table_directory,
 )
@@ -242,10 +242,14 @@ def _execute(
     problems: list[str] = []
     landed: list[_Part] = []
     written: list[WrittenFile] = []
+    conflicts = 0
     for unit, answer in _copied(context, topic, units):
         numbers = {part.partition for part in unit}
         if isinstance(answer, SparklogError):
-            problems.append(f"{topic.name}-{unit[0].partition}: {answer}")
+            if context.are_live(topic, (one.segment for part in unit for one in part.slices)):
+                problems.append(f"{topic.name}-{unit[0].partition}: {answer}")
+            else:
+                conflicts += 1
         if isinstance(answer, SparklogError) or stopped & numbers:
             stopped |= numbers  # later parts would leave a gap in the table
         else:
@@ -259,6 +263,7 @@ def _execute(
             "log_bytes": sum(part.bytes for part in landed),
             "files": len(written),
             "bytes": sum(one.bytes for one in written),
+            **({"conflicts": conflicts} if conflicts else {}),
         },
         problems=problems,
         notes=[line for part in landed if (line := _gap(topic, part))],
@@ -312,7 +317,7 @@ def _commit(
         erasures=basis.erasures,
         log_version=basis.log_version,
     )
-    commit(context.files, topic, context.clock, change)
+    commit_change(context, topic, change)
 
 
 def _gap(topic: TopicDescription, part: _Part) -> str | None:
@@ -341,5 +346,5 @@ def _rebuild(context: JobContext, topic: TopicDescription) -> Outcome:
         },
         log_version=LogVersion(context.catalog.log.log_id, image.version),
     )
-    commit(context.files, topic, context.clock, change)
+    commit_change(context, topic, change)
     return Outcome(counts={"rebuilt": 1})

@@ -165,13 +165,19 @@ class _Compaction:
             for slot, one in enumerate(self.partitions)
             if slot not in problems
         ]
+        told = {slot: one for slot, one in sorted(problems.items()) if self._is_current(slot)}
         return Outcome(
-            counts=self._commit(rounds),
+            counts=self._commit(rounds, gone=len(problems) - len(told)),
             problems=[
                 f"{self.topic.name}-{self.partitions[slot].plan.partition}: {problem}"
-                for slot, problem in sorted(problems.items())
+                for slot, problem in told.items()
             ],
         )
+
+    def _is_current(self, slot: int) -> bool:
+        """Whether all segments of a partition in this round are still live."""
+        plan = self.partitions[slot].plan
+        return self.context.are_live(self.topic, [*plan.clean, *plan.dirty])
 
     def _marked(self) -> Answers[Marks]:
         """Find the marks of all buckets. They stay in the processes that have found them."""
@@ -239,9 +245,10 @@ class _Compaction:
             for group in plan_groups(segments, frozenset(touched), limits)
         ]
 
-    def _commit(self, rounds: Sequence["_Round"]) -> dict[str, int]:
+    def _commit(self, rounds: Sequence["_Round"], *, gone: int) -> dict[str, int]:
         """Commit the rounds whose segments are all live; return the counts.
 
+        `gone` partitions could not be read, because others have removed segments meanwhile.
         Nothing lands if the topic's cleanup.policy is no longer compact.
         """
         landed: list[_Round] = []
@@ -263,7 +270,7 @@ class _Compaction:
             self.context.catalog.commit(self.topic, plan, operation="COMPACT")
         old = [entry for one in landed for entry in one.old]
         new = [entry for one in landed for entry in one.new]
-        conflicts = len(rounds) - len(landed)
+        conflicts = gone + len(rounds) - len(landed)
         return {
             "partitions": len(landed),
             "segments_before": len(old),

@@ -9,15 +9,16 @@ or checks the plan there. So jobs, writers and administrators may work at the sa
 of a step is no longer possible, it is left to the next run.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sparklog.clock import Clock
-from sparklog.errors import SparklogError
+from sparklog.errors import ForgottenTopicError, SparklogError
 from sparklog.fleet import Fleet
 from sparklog.metadata.catalog import Catalog
-from sparklog.model import TopicDescription
+from sparklog.metadata.image import TopicImage
+from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
 
 
@@ -77,6 +78,24 @@ class JobContext:
         if not names:
             return list(self.catalog.topics().values())
         return [self.catalog.topic(name) for name in names]
+
+    def image(self, topic: TopicDescription) -> TopicImage:
+        """Return a topic as it is now. Raises ForgottenTopicError, also while vacuum erases it."""
+        image = self.catalog.topic_image(topic)
+        if image.is_erased:
+            raise ForgottenTopicError(f"topic {topic.name!r} ({topic.topic_id}) is being erased")
+        return image
+
+    def are_live(self, topic: TopicDescription, entries: Iterable[SegmentEntry]) -> bool:
+        """Whether all of these segments are still in the log; not so if the topic is being erased.
+
+        If not, the error of a task about them is no problem: others have replaced or removed them,
+        and the next run looks at the segments that there are then.
+        """
+        image = self.catalog.image(topic).topic(topic.topic_id)
+        if image is None or image.is_erased:
+            return False
+        return all(image.partition(one.partition).live.find([one.key]) for one in entries)
 
 
 class Job(Protocol):

@@ -132,17 +132,17 @@ def merge_groups(
     answers = context.fleet.map(merged, works, f"merge {topic.name}")
     made, problems = [], []
     for group, answer in zip(groups, answers, strict=True):
-        if isinstance(answer, SparklogError):
-            problems.append(f"{topic.name}-{group[0].partition}: {answer}")
-        else:
+        if not isinstance(answer, SparklogError):
             made.append(_Merge(group, answer, _compared(segments_table(group))))
+        elif context.are_live(topic, group):
+            problems.append(f"{topic.name}-{group[0].partition}: {answer}")
     landed = _commit(context, topic, made)
     return Outcome(
         counts={
             "segments": sum(len(merge.group) for merge in landed),
             "into": len(landed),
             "bytes": sum(merge.segment.log_bytes for merge in landed),
-            "conflicts": len(made) - len(landed),
+            "conflicts": len(groups) - len(problems) - len(landed),
         },
         problems=problems,
     )

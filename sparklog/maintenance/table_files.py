@@ -27,16 +27,16 @@ from sparklog.config.times import iso_ms
 from sparklog.config.topic import TopicConfig
 from sparklog.errors import SparklogError
 from sparklog.maintenance.job import JobContext, Outcome, Step
+from sparklog.maintenance.table_commit import commit_change
 from sparklog.model import TopicDescription
 from sparklog.record.arrays import numbers_of
 from sparklog.storage.files import Files
-from sparklog.table.footer import Ranges, opened, ranges_of
+from sparklog.table.footer import Ranges, opened, ranges_of, read_newest_ms
 from sparklog.table.marks import Mark, Marks
 from sparklog.table.of_topic import (
     COMPACTED,
     EXPIRED,
     Change,
-    commit,
     delta_log,
     table_directory,
 )
@@ -134,7 +134,7 @@ def _compact(context: JobContext, topic: TopicDescription, groups: Sequence[Grou
             dropped += group
     if dropped:
         change = Change(operation=COMPACTED, written=written, dropped=dropped)
-        commit(context.files, topic, context.clock, change)
+        commit_change(context, topic, change)
     return Outcome(
         counts={
             "merged_files": len(dropped),
@@ -224,7 +224,8 @@ def expiring_steps(context: JobContext, topic: TopicDescription) -> Iterator[Ste
         return
     snapshot = delta_log(context.files, topic, context.clock).snapshot()
     before_ms = context.clock.now_ms() - retention_ms
-    expired = [one for one in snapshot.files.values() if _is_before(one, before_ms)]
+    files = snapshot.files.values()
+    expired = [one for one in files if _is_before(context, topic, one, before_ms)]
     if not expired:
         return
     ranges = _ranges(context, topic, expired)
@@ -250,9 +251,16 @@ def _retention_ms(context: JobContext, topic: TopicDescription) -> int:
     return config.table_retention_ms
 
 
-def _is_before(file: DataFile, before_ms: int) -> bool:
-    """Whether every row is older than a time; if the newest one's is not known, the file stays."""
+def _is_before(
+    context: JobContext, topic: TopicDescription, file: DataFile, before_ms: int
+) -> bool:
+    """Whether every row is older than a time.
+
+    If statistics do not tell, the rows are read, but not before the file itself is older.
+    """
     newest_ms = _newest_ms(file)
+    if newest_ms is None and file.action["modificationTime"] < before_ms:
+        newest_ms = read_newest_ms(opened(context.files, f"{table_directory(topic)}/{file.path}"))
     return newest_ms is not None and newest_ms < before_ms
 
 
@@ -329,6 +337,6 @@ def _expire(
         },
         dropped=chosen,
     )
-    commit(context.files, topic, context.clock, change)
+    commit_change(context, topic, change)
     counts = {"dropped_files": len(chosen), "bytes": sum(one.bytes for one in chosen)}
     return Outcome(counts=counts)

@@ -175,7 +175,7 @@ def _judged(
     ]
     answers = context.fleet.map(verified, works, f"verify {topic.name}")
     # A segment that was removed and unlinked meanwhile is not missing.
-    live = context.catalog.topic_image(topic).find(entry.key for entry in entries)
+    live = context.image(topic).find(entry.key for entry in entries)
     judged: list[Judged] = []
     errors: list[str] = []
     for entry, answer in zip(entries, answers, strict=True):

@@ -1,7 +1,7 @@
 """consume(): a log as a DataFrame, with the options of Spark's Kafka source.
 
 plan     the ranges of offsets, in the driver; for a client of Spark Connect in a task
-read     `mapInArrow` over the numbers of the tasks; each task reads one range, or several small
+read     `mapInArrow` over the ranges: Spark sends each task its own, which is one, or several small
          ones with history=auto
 history  the topic's table instead of the log, up to the table end, if asked for
          (sparklog.spark.history)
@@ -22,7 +22,7 @@ from sparklog.config.options import (
 )
 from sparklog.errors import InvalidOptionError
 from sparklog.spark.commit_group import remember_ends
-from sparklog.spark.connect import planned
+from sparklog.spark.connect import is_connect, planned
 from sparklog.spark.schema import output_columns, output_schema
 from sparklog.spark.session import require_workers
 from sparklog.storage import Files, open_files
@@ -84,13 +84,29 @@ def log_rows(
     tasks: "Sequence[Sequence[ReadRange]]",
 ) -> DataFrame:
     """Return the records of planned ranges; `tasks` has the ranges of each task."""
-    from sparklog.spark.read_task import RangesTask, ReadTask
+    from sparklog.spark.read_task import NumberedTask, RangesTask, ReadTask
 
     require_workers(spark)
-    count = len(tasks)
-    numbers = spark.range(0, count, 1, max(count, 1))  # the numbers of the tasks
     schema = output_schema(output_columns(options))
-    return numbers.mapInArrow(RangesTask(ReadTask(files, options), tasks), schema)
+    read = RangesTask(ReadTask(files, options))
+    if is_connect(spark):
+        count = len(tasks)
+        numbers = spark.range(0, count, 1, max(count, 1))
+        return numbers.mapInArrow(NumberedTask(read, tasks), schema)
+    return _input(spark, tasks).mapInArrow(read, schema)
+
+
+def _input(spark: SparkSession, tasks: "Sequence[Sequence[ReadRange]]") -> DataFrame:
+    """Return the ranges as a DataFrame of pickled lists; those of a task are a partition.
+
+    Spark sends a partition with its task alone. The optimizer does not know the size of an RDD, so
+    it does not take a log for a small table, to be collected and broadcast in a join.
+    """
+    rows = spark.sparkContext.parallelize(tasks, max(len(tasks), 1))
+    session, jvm = spark._jsparkSession, spark._jvm  # noqa: SLF001 - PySpark has no call for it
+    binary = jvm.org.apache.spark.sql.Encoders.BINARY()  # type: ignore[union-attr] # no types
+    found = session.createDataset(rows._jrdd.rdd(), binary)  # noqa: SLF001 - nor for this
+    return DataFrame(found.toDF(), spark)
 
 
 def _with_history(

@@ -5,15 +5,16 @@ files have been merged, compacted or removed.
 """
 
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from sparklog.errors import MissingFileError
+from sparklog.errors import MissingFileError, SparklogError
 from sparklog.log.names import topic_dir
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import Slice
@@ -46,7 +47,12 @@ class ReadTask:
 
     def finder(self) -> SliceFinder:
         """Return a finder of the segments of ranges, as the newest image has them."""
-        return SliceFinder(_catalog(pickle.dumps(self._files)), self._isolation, fails=self._fails)
+        kept = pickle.dumps(self._files)
+        try:
+            _catalog(kept).image()
+        except SparklogError:  # the log dir may have been replaced since a worker opened it
+            _catalog.cache_clear()
+        return SliceFinder(_catalog(kept), self._isolation, fails=self._fails)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of a range in the order of the log."""
@@ -95,24 +101,40 @@ def _catalog(files: bytes) -> Catalog:
 
 
 class RangesTask:
-    """The function of `mapInArrow` that reads ranges. Its input is the numbers of the tasks.
+    """The function of `mapInArrow` that reads ranges.
 
-    If retention has removed records of a range since it was planned, the task fails or reads the
-    rest (failOnDataLoss). Other changes of the segments have no effect while their files exist.
-
-    The function goes to each task with the ranges of all. They are bytes, of which a task unpickles
-    its own alone: of 10,000 ranges, all would take it 30 ms.
+    A row of its input is a pickled list: for each of several tasks the ranges that it reads. If
+    retention has removed records of a range since it was planned, the task fails or reads the rest
+    (failOnDataLoss). Other changes of the segments have no effect while their files exist.
     """
 
-    def __init__(self, task: ReadTask, tasks: Sequence[Sequence[ReadRange]]) -> None:
+    def __init__(self, task: ReadTask) -> None:
         self._task = task
-        self._ranges = [pickle.dumps(list(one)) for one in tasks]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the records of each range in the order of the log."""
         for batch in batches:
-            for number in batch.column(0).to_pylist():
-                finder = self._task.finder()
-                for wanted in pickle.loads(self._ranges[number]):  # noqa: S301 - made above
-                    slices = finder.slices(wanted)
-                    yield from self._task.read(RangePartition(wanted, slices))
+            yield from self.read(batch.column(0).to_pylist())
+
+    def read(self, rows: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+        """Yield the records of the ranges in these rows."""
+        for row in rows:
+            finder = self._task.finder()
+            for wanted in chain.from_iterable(pickle.loads(row)):  # noqa: S301 - the driver's
+                yield from self._task.read(RangePartition(wanted, finder.slices(wanted)))
+
+
+class NumberedTask:
+    """A RangesTask whose input is the numbers of the tasks, for a client of Spark Connect.
+
+    The function goes to each task with the ranges of all; a task unpickles its own alone.
+    """
+
+    def __init__(self, task: RangesTask, tasks: Sequence[Sequence[ReadRange]]) -> None:
+        self._task = task
+        self._rows = [pickle.dumps([list(one)]) for one in tasks]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the records of each range in the order of the log."""
+        for batch in batches:
+            yield from self._task.read(self._rows[one] for one in batch.column(0).to_pylist())

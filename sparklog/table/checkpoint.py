@@ -10,6 +10,9 @@ import pyarrow.parquet as pq
 from sparklog.table.schema import Action
 from sparklog.table.snapshot import Snapshot
 
+SIDECAR: Final = "sidecar"
+"""The action of Delta's format V2 that names another file with actions of the checkpoint."""
+
 _STRINGS: Final = pa.map_(pa.string(), pa.string())
 _SCHEMA: Final = pa.schema(
     [
@@ -85,12 +88,13 @@ def encode(snapshot: Snapshot) -> bytes:
 
 
 def decode(data: memoryview) -> list[Action]:
-    """Return the actions of a checkpoint, also of one that another writer has written.
+    """Return the actions of a file of a checkpoint, also of one that another writer has written.
 
     Raises pyarrow.ArrowException or OSError for bytes that are not a sound Parquet file.
     """
     file = pq.ParquetFile(pa.BufferReader(data))
-    wanted = [name for name in _SCHEMA.names if name in file.schema_arrow.names]
+    known = (*_SCHEMA.names, SIDECAR)
+    wanted = [name for name in known if name in file.schema_arrow.names]
     return [
         {name: _plain(content)}
         for row in file.read(columns=wanted).to_pylist()

@@ -5,7 +5,8 @@ line. It is put like an entry of the metadata log: whole, synced, under a name t
 gets. If the answer to a put is lost, the content of the file shows whether the put has landed: each
 try has an id of its own (`txnId`).
 
-Every ten versions a checkpoint has the whole table, and `_last_checkpoint` names it. Of the
+Every ten versions a checkpoint has the whole table, and `_last_checkpoint` names it. Other
+engines' checkpoints are read too, also those of several parts and of Delta's format V2. Of the
 checkpoints that are older than thirty days (Delta's logRetentionDuration) the newest stays. Entries
 and checkpoints below it are deleted.
 """
@@ -13,9 +14,12 @@ and checkpoints below it are deleted.
 import json
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -29,6 +33,7 @@ from sparklog.errors import (
 from sparklog.metadata.entry import engine
 from sparklog.storage.files import Files
 from sparklog.table import checkpoint
+from sparklog.table.checkpoint import SIDECAR
 from sparklog.table.schema import Action
 from sparklog.table.snapshot import Snapshot, foreign_changes
 
@@ -42,6 +47,12 @@ TRIES_MAX: Final = 100
 _HINT: Final = "_last_checkpoint"
 _JSON: Final = ".json"
 _CHECKPOINT: Final = ".checkpoint.parquet"
+_SIDECARS: Final = "_sidecars"
+_ENTRY: Final = re.compile(r"\d{20}\.json")
+_ANY_CHECKPOINT: Final = re.compile(
+    r"(\d{20})\.checkpoint(?:\.\d{10}\.(\d{10})|\.[0-9a-f-]{36})?\.(?:parquet|json)"
+)
+"""One of ours; one of several parts, with their number; one of Delta's format V2, with a UUID."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -106,10 +117,9 @@ class DeltaLog:
         Where there is none, the entries tell all, if the first one is still there.
         """
         damaged: CorruptMetadataError | None = None
-        for found in self._checkpoints(version):
+        for found, names in self._checkpoints(version):
             try:
-                data = self._files.read(self._path(found, _CHECKPOINT))
-                return self._checked(found, self._understood(found, _CHECKPOINT, data))
+                return self._checked(found, self._of_checkpoint(names))
             except MissingFileError:
                 continue
             except CorruptMetadataError as error:
@@ -118,14 +128,26 @@ class DeltaLog:
             raise damaged
         return Snapshot()
 
-    def _checkpoints(self, version: int | None) -> Iterator[int]:
-        """Yield versions that may have a checkpoint: the hint's, then listed ones, newest first."""
+    def _checkpoints(self, version: int | None) -> Iterator[tuple[int, Sequence[str]]]:
+        """Yield versions that may have a checkpoint, with its files: the hint's, then listed ones.
+
+        The listed ones come newest first.
+        """
         hint = self._hint()
         if hint is not None and (version is None or hint <= version):
-            yield hint
+            yield hint, [f"{hint:020d}{_CHECKPOINT}"]
         names = [one.path.rpartition("/")[2] for one in self._files.list(self._directory)]
-        found = [_version(name) for name in names if name.endswith(_CHECKPOINT)]
-        yield from sorted((one for one in found if version is None or one <= version), reverse=True)
+        for found, some in complete_checkpoints(names):
+            if version is None or found <= version:
+                yield found, some
+
+    def _of_checkpoint(self, names: Sequence[str]) -> list[Action]:
+        """Return the actions of a checkpoint's files and, in Delta's format V2, of its sidecars."""
+        found = [action for name in names for action in self._actions(name)]
+        sidecars = [one[SIDECAR]["path"] for one in found if SIDECAR in one]
+        for path in sidecars:
+            found += self._actions(f"{_SIDECARS}/{unquote(path).rpartition('/')[2]}")
+        return found
 
     def _hint(self) -> int | None:
         try:
@@ -134,13 +156,15 @@ class DeltaLog:
         except (MissingFileError, ValueError, LookupError, AttributeError):
             return None
 
-    def _understood(self, version: int, suffix: str, data: memoryview) -> list[Action]:
+    def _actions(self, name: str) -> list[Action]:
+        """Return the actions of a file of the Delta log: Parquet, or an action in each line."""
+        path = f"{self._directory}/{name}"
+        data = self._files.read(path)
         try:
-            if suffix == _CHECKPOINT:
+            if name.endswith(".parquet"):
                 return checkpoint.decode(data)
             return [json.loads(line) for line in bytes(data).splitlines() if line.strip()]
         except (ValueError, OSError, pa.ArrowException) as error:
-            path = self._path(version, suffix)
             raise CorruptMetadataError(f"{path}: cannot be understood: {error!r}") from None
 
     def _checked(self, version: int, actions: Sequence[Action]) -> Snapshot:
@@ -168,16 +192,14 @@ class DeltaLog:
     def _entry(self, version: int) -> list[Action] | None:
         """Return the actions of an entry; None if it does not exist."""
         try:
-            data = self._files.read(self._path(version, _JSON))
+            return self._actions(f"{version:020d}{_JSON}")
         except MissingFileError:
             return None
-        return self._understood(version, _JSON, data)
 
     def _require_none(self, version: int) -> None:
         names = [one.path.rpartition("/")[2] for one in self._files.list(self._directory)]
-        later = sorted(
-            one for name in names if name.endswith(_JSON) and (one := _version(name)) > version
-        )
+        entries = [_version(name) for name in names if _ENTRY.fullmatch(name)]
+        later = sorted(one for one in entries if one > version)
         if later:
             path = self._path(version, _JSON)
             raise CorruptMetadataError(
@@ -264,6 +286,25 @@ class DeltaLog:
 
     def _path(self, version: int, suffix: str) -> str:
         return f"{self._directory}/{version:020d}{suffix}"
+
+
+def entry_path(directory: str, version: int) -> str:
+    """Return the path of an entry of the table in `directory`."""
+    return f"{directory}/{DELTA_LOG}/{version:020d}{_JSON}"
+
+
+def complete_checkpoints(names: Iterable[str]) -> list[tuple[int, list[str]]]:
+    """Return the versions with a checkpoint among the files of a Delta log, and its files.
+
+    The newest comes first. A checkpoint of which parts are missing is left out.
+    """
+    found: dict[tuple[int, int, str], list[str]] = defaultdict(list)
+    for name in sorted(names):
+        if match := _ANY_CHECKPOINT.fullmatch(name):
+            version, parts = match.groups()
+            found[int(version), int(parts or 1), "" if parts else name].append(name)
+    newest = sorted(found.items(), reverse=True)
+    return [(key[0], some) for key, some in newest if len(some) == key[1]]
 
 
 def _version(name: str) -> int:

@@ -1,4 +1,4 @@
-"""The offsets of each partition in a file of the table, from its Parquet footer.
+"""A file of the table: the offsets of each partition in it, from its Parquet footer, and its times.
 
     sparklog.ranges   {"0": [first, last], "7": …}
 
@@ -21,6 +21,8 @@ from sparklog.storage.files import Files
 
 RANGES: Final = "sparklog.ranges"
 _BUFFER_BYTES: Final = 1024 * 1024
+
+_MICROSECONDS: Final = pa.timestamp("us", "UTC")
 
 Ranges = Mapping[int, tuple[int, int]]
 """First and last offset by partition."""
@@ -59,6 +61,20 @@ def ranges_of(file: OpenFile) -> Ranges:
             for partition, span in spans(batch).items():
                 found[partition] = joined(found.get(partition), span)
     return found
+
+
+def read_newest_ms(file: OpenFile) -> int:
+    """Return the time of the newest row, in ms, from the column `timestamp`; -1 if none has one.
+
+    Raises CorruptMetadataError for damage in the file.
+    """
+    with damage_named(file.path):
+        times = [
+            pc.max(batch.column("timestamp").cast(_MICROSECONDS).cast(pa.int64())).as_py()
+            for batch in file.iter_batches(columns=["timestamp"])
+            if batch.num_rows
+        ]
+    return max(times, default=-1000) // 1000
 
 
 def spans(batch: pa.RecordBatch) -> dict[int, tuple[int, int]]:

@@ -172,6 +172,15 @@ class TestDataFrame:
         assert df.cache().count() == df.count() == 100
         assert df.unpersist().select("offset").limit(7).count() == 7
 
+    def test_is_no_small_table_to_the_optimizer(self, spark: SparkSession, log: str) -> None:
+        """A join would collect a log of any size in the driver, and send it to all executors."""
+        df = consume(spark, log, subscribe="t", minPartitions=8)
+        joined = df.join(spark.range(2_000_000).toDF("offset"), "offset")
+        plan = joined._jdf.queryExecution().executedPlan().toString()
+
+        assert ("SortMergeJoin" in plan, "Broadcast" in plan) == (True, False)
+        assert (joined.count(), df.rdd.getNumPartitions()) == (100, 8)
+
     def test_may_be_read_by_name_too(self, spark: SparkSession, log: str) -> None:
         register(spark)
         read = spark.read.format("sparklog").option("subscribe", "t")

@@ -22,7 +22,7 @@ from sparklog.maintenance.table_files import (
 )
 from sparklog.model import TopicDescription
 from sparklog.storage.memory import MemoryFiles
-from sparklog.table.footer import opened
+from sparklog.table.footer import opened, read_newest_ms
 from sparklog.table.marks import Mark
 from sparklog.table.of_topic import table_directory
 from sparklog.table.parquet import ROW_GROUP_ROWS, write_files
@@ -218,6 +218,25 @@ class TestRetention:
             log.wait(DAY_MS)
         assert mark.start > 0
         assert len(snapshot_of(log.partition).files) < mark.end - mark.start
+
+    def test_drops_files_without_statistics(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Another engine may collect none. Then rows are read, but none of a young file."""
+        monkeypatch.setattr("sparklog.table.parquet._Statistics.as_json", lambda _: {})
+        log = Compacted(**names({**WITH_TABLE, "sparklog.table.retention.ms": "1000"}))
+        for newest in (log.now_ms, log.now_ms + 3000):
+            log.time = newest
+            log.put("a")
+            build(log.context)
+        spied = Mock(side_effect=read_newest_ms)
+        monkeypatch.setattr("sparklog.maintenance.table_files.read_newest_ms", spied)
+        assert build(log.context) == []
+        assert spied.call_count == 0
+        log.wait(1_001)
+
+        assert counted(build(log.context), "dropped_files") == [1]
+        assert (marks_of(log.partition), build(log.context)) == ({0: Mark(1, 2)}, [])
+        log.wait(3_000)
+        assert counted(build(log.context), "dropped_files") == [1]
 
     def test_rows_without_a_timestamp_are_as_old_as_their_file(self) -> None:
         log = Compacted(**names({**WITH_TABLE, "sparklog.table.retention.ms": "1000"}))

@@ -1,6 +1,7 @@
 """What a task of a read yields: batches as Spark takes them, whatever happened to the files."""
 
 import pickle
+import shutil
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from sparklog.log_writer import WriteOptions
 from sparklog.metadata.edit import PartitionState
 from sparklog.record.record_batches import arrow_schema
 from sparklog.spark.plan import ReadRange, SliceFinder, plan_read
-from sparklog.spark.read_task import RangePartition, RangesTask, ReadTask
+from sparklog.spark.read_task import NumberedTask, RangePartition, RangesTask, ReadTask
 from tests.edits import edited
 from tests.logs import append, catalog, image, log_files, new_topic
 
@@ -290,41 +291,38 @@ class TestPartition:
 
 
 class TestRanges:
-    def test_are_read_by_their_numbers(self, log_dir: str) -> None:
-        found = Planned(log_dir, *split(log_dir))
-        task = pickle.loads(pickle.dumps(RangesTask(found.task, [[one] for one in found.ranges])))
-        numbers = [pa.record_batch({"id": [2]}), pa.record_batch({"id": [0]})]
-
-        assert offsets(list(task(iter(numbers)))) == [*range(133, 200), *range(66)]
-
-    def test_of_one_task_are_read_one_after_another(self, log_dir: str) -> None:
+    def test_are_the_tasks_input(self, log_dir: str) -> None:
         found = Planned(log_dir, *split(log_dir))
         first, second, third = found.ranges
-        task = RangesTask(found.task, [[first], [third, second]])
+        task = pickle.loads(pickle.dumps(RangesTask(found.task)))
+        rows = [[[third]], [[first], [second]]]
+        batches = [pa.record_batch({"value": [pickle.dumps(row)]}) for row in rows]
+
+        assert offsets(list(task(iter(batches)))) == [*range(133, 200), *range(133)]
+
+    def test_of_a_log_dir_that_was_made_anew_are_read(self, log_dir: str) -> None:
+        """A worker keeps its catalog of a log dir from one task to the next."""
+
+        def read_in_a_task(end: int) -> list[int]:
+            found = reader(log_dir, 0, end)
+            batch = pa.record_batch({"value": [pickle.dumps([found.ranges])]})
+            return offsets(list(RangesTask(found.task)(iter([batch]))))
+
+        assert read_in_a_task(RECORDS) == [*range(RECORDS)]
+        shutil.rmtree(log_dir)
+        new_topic(log_dir, partitions=1)
+        append(log_dir, 0, range(5))
+
+        assert read_in_a_task(5) == [*range(5)]
+
+    def test_are_read_by_their_numbers_in_spark_connect(self, log_dir: str) -> None:
+        found = Planned(log_dir, *split(log_dir))
+        first, second, third = found.ranges
+        made = NumberedTask(RangesTask(found.task), [[first], [third, second]])
+        task = pickle.loads(pickle.dumps(made))
 
         read = list(task(iter([pa.record_batch({"id": [1]})])))
         assert offsets(read) == [*range(133, 200), *range(66, 133)]
-
-    def test_of_other_tasks_are_not_unpickled(self, log_dir: str) -> None:
-        """Each of 10,000 tasks gets the ranges of all; none of them needs more than its own."""
-        found = Planned(log_dir, *split(log_dir))
-        others: Any = Unloadable()
-        task = pickle.loads(pickle.dumps(RangesTask(found.task, [found.ranges[:1], [others]])))
-
-        assert offsets(list(task(iter([pa.record_batch({"id": [0]})])))) == [*range(66)]
-        with pytest.raises(ValueError, match="unpickled"):
-            list(task(iter([pa.record_batch({"id": [1]})])))
-
-
-class Unloadable:
-    """An object that can be pickled, but raises an error when it is unpickled."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _refuse, ()
-
-
-def _refuse() -> None:
-    raise ValueError("unpickled")
 
 
 def split(log_dir: str) -> tuple[dict[str, Any], list[ReadRange]]:

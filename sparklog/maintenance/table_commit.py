@@ -1,0 +1,33 @@
+"""Commits of jobs to the table of a topic, which leave nothing behind if the topic is erased."""
+
+from sparklog.config.topic import TopicConfig
+from sparklog.errors import ForgottenTopicError
+from sparklog.maintenance.job import JobContext
+from sparklog.metadata.catalog import topic_directory
+from sparklog.model import TopicDescription
+from sparklog.table.delta_log import entry_path
+from sparklog.table.of_topic import Change, commit, table_directory
+
+
+def commit_change(context: JobContext, topic: TopicDescription, change: Change) -> None:
+    """Commit a change of a topic's table. Raises as `commit`, and ForgottenTopicError.
+
+    Vacuum lists the directory of a deleted topic once. What a job writes after that, vacuum would
+    never find: if the topic is being erased, the files of the change and its entry are deleted. A
+    table that outlives its topic (`sparklog.table.delete=false`) gets the change.
+    """
+    if not TopicConfig.parse(topic.configs).table_delete:
+        commit(context.files, topic, context.clock, change)
+        return
+    directory = table_directory(topic)
+    paths = [f"{directory}/{one.path}" for one in change.written]
+    try:
+        context.image(topic)
+        after = commit(context.files, topic, context.clock, change)
+        paths.append(entry_path(directory, after.version))
+        context.image(topic)
+    except ForgottenTopicError:
+        context.files.delete_many(paths)
+        if next(context.files.list(topic_directory(topic), recursive=True), None) is None:
+            context.files.delete_tree(topic_directory(topic))
+        raise

@@ -25,6 +25,7 @@ import tomllib
 from enum import StrEnum
 from functools import lru_cache
 from ipaddress import ip_address
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -110,9 +111,9 @@ class TokenFile(BaseModel):
         return found[0] if found else None
 
     def user(self, name: str) -> Principal:
-        """Return a user with its grants: none if the file does not name it."""
-        found = [one for one in self.users if one.name == name]
-        return found[0] if found else Principal(name=name, grants=())
+        """Return a user with the grants of all its entries: none if the file does not name it."""
+        entries = [one for one in self.users if one.name == name]
+        return Principal(name=name, grants=tuple(chain(*(one.grants for one in entries))))
 
     def again(self, principal: Principal) -> Principal | None:
         """Return a known client with its grants of this file; None if its token is not in it."""

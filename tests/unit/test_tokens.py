@@ -55,6 +55,12 @@ class TestTokens:
         assert tokens.user("alice").allows(Scope.WRITE, "ab")
         assert tokens.user("bob").grants == ()
 
+    def test_users_have_the_grants_of_all_their_entries(self, tmp_path: Path) -> None:
+        entry = "[[users]]\nname = 'alice'\ngrants = [{ prefix = '%s', scopes = ['read'] }]\n"
+        alice = Tokens(file_of(tmp_path, entry % "a" + entry % "b")).user("alice")
+
+        assert [alice.allows(Scope.READ, topic) for topic in "abc"] == [True, True, False]
+
     def test_are_made_at_random(self) -> None:
         first, second = new_token(), new_token()
 

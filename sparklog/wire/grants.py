@@ -11,12 +11,17 @@ class Grants:
 
     def __init__(self, gateway: "Gateway") -> None:
         self._gateway = gateway
-        self._given = gateway.tokens.file
+        self._given = self._seen = gateway.tokens.file
 
     def renew(self) -> None:
-        """Give clients the grants that the file has now; cut those off whose token has gone."""
-        file = self._gateway.tokens.file
-        if file is None or file is self._given:
+        """Give clients the grants that the file has now; cut those off whose token has gone.
+
+        A new file counts when it is the same at two calls: at the first one an editor may have
+        emptied it, and not yet written it.
+        """
+        file, before = self._gateway.tokens.file, self._seen
+        self._seen = file
+        if file is None or file is self._given or file is not before:
             return
         self._given = file
         for connection in list(self._gateway.connections):

@@ -209,6 +209,25 @@ class TestAFileThatChanges:
             assert known.receive_frame() == b""
             assert shaken(unknown, "PLAIN").error_code == ErrorCode.none
 
+    def test_that_is_not_written_yet_closes_nothing(
+        self, secured: RunningGateway, tmp_path: Path
+    ) -> None:
+        path, server = tmp_path / "tokens.toml", secured.server
+
+        async def looks() -> None:
+            text = path.read_text()
+            path.write_text("")
+            server._grants.renew()
+            path.write_text(text)
+            server._grants.renew()
+            server._grants.renew()
+
+        with Client(secured.port) as client:
+            shaken(client, "PLAIN")
+            shown(client, f"\0{TOKEN}\0{TOKEN}".encode())
+            secured.run(looks())
+            assert seen(client) == ["ab", "b"]
+
 
 def test_where_everybody_is_known_nobody_authenticates(client: Client) -> None:
     assert shaken(client, "PLAIN").error_code == ErrorCode.illegal_sasl_state

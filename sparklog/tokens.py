@@ -25,12 +25,14 @@ import tomllib
 from enum import StrEnum
 from functools import lru_cache
 from ipaddress import ip_address
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from sparklog.errors import InvalidConfigError, InvalidOptionError
+from sparklog.watched_files import WatchedFiles
 
 log: Final = logging.getLogger("sparklog.tokens")
 
@@ -98,9 +100,27 @@ class Token(Principal):
 class TokenFile(BaseModel):
     """The whole file. `users` are SCRAM users; the log dir has their passwords."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # An error must not show a secret that stands in a wrong place.
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
     tokens: tuple[Token, ...] = ()
     users: tuple[Principal, ...] = ()
+
+    def token(self, sha256: str) -> Token | None:
+        """Return the token with this hash; None if there is none."""
+        found = [one for one in self.tokens if hmac.compare_digest(one.sha256, sha256)]
+        return found[0] if found else None
+
+    def user(self, name: str) -> Principal:
+        """Return a user with the grants of all its entries: none if the file does not name it."""
+        entries = [one for one in self.users if one.name == name]
+        return Principal(name=name, grants=tuple(chain(*(one.grants for one in entries))))
+
+    def again(self, principal: Principal) -> Principal | None:
+        """Return a known client with its grants of this file; None if its token is not in it."""
+        if not isinstance(principal, Token):
+            return self.user(principal.name)
+        found = self.token(principal.sha256)
+        return found if found is not None and found.name == principal.name else None
 
 
 EVERYBODY: Final = Token(
@@ -121,35 +141,29 @@ class Tokens:
     def __init__(self, path: Path | None) -> None:
         """Read the file. Raises InvalidConfigError if it cannot be read or parsed."""
         self._path = path
+        self._file: TokenFile | None = None
         if path is not None:
-            self._stamp = _stamp(path)
+            self._watched = WatchedFiles(path)
             self._file = _read(path)
+
+    @property
+    def file(self) -> TokenFile | None:
+        """The file, another object after each change; None without a file."""
+        if self._path is not None and self._watched.have_changed():
+            self._read_again(self._path)
+        return self._file
 
     def known(self, secret: str) -> Token | None:
         """Return the token with this secret, None if there is none. Without a file: EVERYBODY."""
-        if self._path is None:
-            return EVERYBODY
-        self._follow(self._path)
-        shown = hashlib.sha256(secret.encode()).hexdigest()
-        found = [one for one in self._file.tokens if hmac.compare_digest(one.sha256, shown)]
-        return found[0] if found else None
+        file = self.file
+        return EVERYBODY if file is None else file.token(_hash(secret))
 
     def user(self, name: str) -> Principal:
-        """Return a user with its grants, none if the file does not name it.
+        """Return a user with its grants (`TokenFile.user`). Without a file: EVERYBODY."""
+        file = self.file
+        return EVERYBODY if file is None else file.user(name)
 
-        Without a file: EVERYBODY.
-        """
-        if self._path is None:
-            return EVERYBODY
-        self._follow(self._path)
-        found = [one for one in self._file.users if one.name == name]
-        return found[0] if found else Principal(name=name, grants=())
-
-    def _follow(self, path: Path) -> None:
-        stamp = _stamp(path)
-        if stamp == self._stamp:
-            return
-        self._stamp = stamp
+    def _read_again(self, path: Path) -> None:
         try:
             self._file = _read(path)
         except InvalidConfigError as error:
@@ -158,13 +172,8 @@ class Tokens:
             log.info("file of tokens %s read again: %d tokens", path, len(self._file.tokens))
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    """Return (mtime in ns, size, inode), which differs after a change; None without a file."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def _read(path: Path) -> TokenFile:
@@ -194,7 +203,7 @@ def is_loopback(host: str) -> bool:
 def new_token() -> tuple[str, str]:
     """Return a new token and its SHA-256 in hex."""
     token = secrets.token_urlsafe(32)
-    return token, hashlib.sha256(token.encode()).hexdigest()
+    return token, _hash(token)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """`sparklog users`: the users that authenticate with SCRAM at a gateway."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -40,6 +42,8 @@ def add(arguments: AddArguments) -> None:
 
     if not arguments.name:
         raise InvalidOptionError("a user's name must not be empty", option="name")
+    with _as_text("the user's name", "name"):
+        arguments.name.encode()
     if not ITERATIONS <= arguments.iterations <= ITERATIONS_MAX:
         raise InvalidOptionError(
             f"--iterations {arguments.iterations}: allowed are {ITERATIONS} to {ITERATIONS_MAX}",
@@ -59,13 +63,24 @@ def add(arguments: AddArguments) -> None:
 
 def _password() -> str:
     given = stdin()
-    if given.isatty():
-        found: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
-    else:
-        found = given.readline().rstrip("\n")
+    with _as_text("the password", "password"):
+        if given.isatty():
+            found: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+        else:
+            found = given.readline().rstrip("\n")
+        found.encode()
     if not found:
         raise InvalidOptionError("no password: give one on the standard input", option="password")
     return found
+
+
+@contextmanager
+def _as_text(what: str, option: str) -> Iterator[None]:
+    """Raise InvalidOptionError for bytes that are not UTF-8; it does not show them."""
+    try:
+        yield
+    except UnicodeError:
+        raise InvalidOptionError(f"{what} is not UTF-8: allowed is UTF-8", option=option) from None
 
 
 def list_users(arguments: CommonArguments) -> None:

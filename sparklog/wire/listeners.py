@@ -1,7 +1,6 @@
-"""Listeners: addresses, sockets, and TLS."""
+"""Listeners: addresses and sockets."""
 
 import socket
-import ssl
 from collections import Counter
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -144,22 +143,3 @@ def endpoints_of(listeners: Sequence[Listener]) -> tuple[Endpoint, ...]:
         Endpoint(name, found[name].advertised_host, found[name].advertised_port)
         for name in dict.fromkeys(one.name for one in listeners)
     )
-
-
-def tls_of(settings: Settings) -> ssl.SSLContext | None:
-    """Return the context of TLS listeners; None if there is no certificate.
-
-    Raises InvalidOptionError.
-    """
-    if settings.ssl_certificate_file is None:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(str(settings.ssl_certificate_file), str(settings.ssl_key_file))
-    except (OSError, ssl.SSLError) as error:
-        raise InvalidOptionError(
-            f"certificate {settings.ssl_certificate_file}, key {settings.ssl_key_file}: {error}",
-            option="ssl_certificate_file",
-        ) from error
-    return context

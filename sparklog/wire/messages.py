@@ -21,7 +21,8 @@ from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
 from sparklog.errors import InvalidRequestError
-from sparklog.wire.headers import unsigned_varint
+from sparklog.wire.headers import checked_tags, unsigned_varint
+from sparklog.wire.reading import checked_items
 from sparklog.wire.versions import ApiKey
 from sparklog.wire.writing import Writer
 
@@ -244,6 +245,7 @@ class _Walk:
     def __init__(self, data: memoryview, at: int) -> None:
         self._data = data
         self._at = at
+        self._items = 0
         self.cuts: list[tuple[int, int, bytes]] = []
 
     def struct(self, layout: _Layout) -> None:
@@ -277,6 +279,7 @@ class _Walk:
         count, data, layout = self._size(4, is_flexible), self._data, part.layout
         if count * part.least_bytes > len(data) - self._at:
             raise InvalidRequestError(f"an array of {count} items at position {self._at}")
+        self._items = checked_items(self._items + max(count, 0))
         if part.kind in _FIXED_BYTES:
             self._at += max(count, 0) * part.least_bytes
         elif layout is None or (fixed_bytes := layout.fixed_bytes) is None:
@@ -316,7 +319,7 @@ class _Walk:
 
     def _tags(self, layout: _Layout) -> None:
         start = self._at
-        count = self._varint()
+        count = checked_tags(self._varint())
         known: list[memoryview] = []
         for _ in range(count):
             first = self._at

@@ -9,11 +9,22 @@ from typing import Any, Final
 from uuid import UUID
 
 from sparklog.errors import InvalidRequestError
-from sparklog.wire.headers import unsigned_varint
+from sparklog.wire.headers import checked_tags, unsigned_varint
+
+ITEMS_MAX: Final = 1_000_000
+"""The most items of all arrays of a request: an item of three bytes takes a hundred in memory, and
+other clients wait while the items are read."""
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _UUID: Final = struct.Struct("16s")
+
+
+def checked_items(count: int) -> int:
+    """Return the number of items of a request so far. Raises InvalidRequestError for too many."""
+    if count > ITEMS_MAX:
+        raise InvalidRequestError(f"{count} items in arrays: a request has at most {ITEMS_MAX}")
+    return count
 
 
 class Reader:
@@ -22,13 +33,14 @@ class Reader:
     `data` is the whole frame, `at` the position of the next field.
     """
 
-    __slots__ = ("at", "data", "is_flexible")
+    __slots__ = ("_items", "at", "data", "is_flexible")
 
     def __init__(self, frame: memoryview, at: int, *, is_flexible: bool) -> None:
         """The body begins at position `at` of the frame."""
         self.data = frame
         self.at = at
         self.is_flexible = is_flexible
+        self._items = 0
 
     def numbers(self, layout: struct.Struct) -> tuple[Any, ...]:
         """Return the next numbers, as `layout` unpacks them."""
@@ -78,7 +90,8 @@ class Reader:
     def array(self, least_bytes: int) -> int:
         """Return the number of items of an array, each of which takes `least_bytes` or more.
 
-        Raises InvalidRequestError for null, and for more items than the body has bytes for.
+        Raises InvalidRequestError for null, for more items than the body has bytes for, and for
+        more than ITEMS_MAX in all arrays.
         """
         count = self._varint() - 1 if self.is_flexible else int(self.numbers(_INT32)[0])
         left = len(self.data) - self.at
@@ -87,6 +100,7 @@ class Reader:
                 f"an array of {count} items at position {self.at}: {left} bytes follow, and an "
                 f"item takes {least_bytes} or more"
             )
+        self._items = checked_items(self._items + count)
         return count
 
     def tags(self) -> None:
@@ -96,7 +110,7 @@ class Reader:
         if self.at < len(self.data) and not self.data[self.at]:  # mostly there are none
             self.at += 1
             return
-        for _ in range(self._varint()):
+        for _ in range(checked_tags(self._varint())):
             self._varint()
             size, at = self._varint(), self.at
             self.at = at + size

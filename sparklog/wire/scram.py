@@ -107,8 +107,11 @@ class ScramExchange:
         return answer.encode()
 
     def _made_up(self, user: str) -> ScramCredential:
-        """Return a credential for an unknown user: no password fits it."""
-        salt = hmac.digest(self._secret, user.encode(), "sha256")[:SALT_BYTES]
+        """Return a credential for an unknown user: no password fits it.
+
+        As with a user, each mechanism has a salt of its own.
+        """
+        salt = hmac.digest(self._secret, f"{self._kind} {user}".encode(), "sha256")[:SALT_BYTES]
         return ScramCredential(salt, b"", b"", ITERATIONS)
 
     def _final(self, begin: _Begin, text: str) -> bytes:

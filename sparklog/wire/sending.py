@@ -68,6 +68,8 @@ class Sent:
         self.sendfile_bytes = 0
         self.written_bytes = 0
         """Bytes that went through this process's memory."""
+        self.held_bytes = 0
+        """Bytes in memory that clients have not taken yet."""
 
 
 class Sender:
@@ -82,6 +84,7 @@ class Sender:
         """The rest of a range that sendfile has begun to send: sendfile also sends the rest."""
         self._is_blocked = False
         self._is_closing = False
+        self._held = 0
         self._taken = 0
         self._stuck: tuple[int, float] | None = None
         self._socket = _duplicate(transport)
@@ -135,6 +138,7 @@ class Sender:
     def close(self) -> None:
         """Drop everything that was not sent; `resumed` is called no more."""
         self._pieces.clear()
+        self._count_held()
         self._resumed = _ignored  # the connection's own: the two would keep each other in memory
         if self._socket is not None:
             asyncio.get_running_loop().remove_writer(self._socket.fileno())
@@ -159,8 +163,16 @@ class Sender:
             log.warning("an answer was broken off at %s: %s", files[:1], error)
             self._transport.abort()
             return
+        if self._pieces or self._held:
+            self._count_held()
         if self._is_closing:
             self.close_when_sent()
+
+    def _count_held(self) -> None:
+        """Count the bytes in memory that the client has not taken yet; a range has none."""
+        held = sum(len(piece) for piece in self._pieces if not isinstance(piece, FileRange))
+        self._sent.held_bytes += held - self._held
+        self._held = held
 
     def _write_to_transport(self) -> None:
         while self._pieces and not self._is_blocked:

@@ -25,15 +25,17 @@ from sparklog.service_memory import give_back, give_back_code, spare_memory
 from sparklog.service_ready import Readiness
 from sparklog.wire.connection import Connection
 from sparklog.wire.gateway import Gateway
-from sparklog.wire.listeners import address, bind, bound_to, endpoints_of, joined, tls_of
+from sparklog.wire.grants import Grants
+from sparklog.wire.listeners import address, bind, bound_to, endpoints_of, joined
 from sparklog.wire.processes import serve_all
 from sparklog.wire.settings import Settings
 from sparklog.wire.side_port import UNREADABLE, SidePort
+from sparklog.wire.tls import tls_of
 
 BACKLOG: Final = 512
 MS_PER_S: Final = 1000
 SWEEP_S: Final = 1.0
-"""The time between two checks for slow and idle connections."""
+"""The time between two looks at connections, tokens and certificate."""
 SWITCH_INTERVAL_S: Final = 0.0002
 """How long a thread keeps the GIL before another one may take it. A commit releases the GIL about
 thirty times; by Python's default it would wait up to 5 ms each time to get it back."""
@@ -65,6 +67,7 @@ class Server:
             self.gateway = Gateway(settings, clock, endpoints_of(self.listeners))
             opened.pop_all()
         self._readiness = Readiness(self.gateway.topics.image, _told)
+        self._grants = Grants(self.gateway)
         self._servers: list[asyncio.Server] = []
         self._side_server: asyncio.Server | None = None
         self._is_closed = False
@@ -81,7 +84,7 @@ class Server:
         loop = asyncio.get_running_loop()
         for listener, bound in self._bound:
             make = partial(Connection, self.gateway, listener)
-            tls = self._tls if listener.is_tls else None
+            tls = self._tls.context if self._tls and listener.is_tls else None
             shake_s = self._settings.authentication_timeout_ms / MS_PER_S if tls else None
             self._servers.append(
                 await loop.create_server(
@@ -116,6 +119,9 @@ class Server:
 
     def _close_overdue(self) -> None:
         self.gateway.has_stood_still()
+        self._grants.renew()
+        if self._tls is not None:
+            self._tls.follow()
         for connection in list(self.gateway.connections):
             connection.close_overdue()
         self._sweeps += 1

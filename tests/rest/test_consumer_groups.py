@@ -1,5 +1,6 @@
 """Consumer groups in v3: Confluent's shapes, the lag, and what a token may read."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -217,3 +218,10 @@ def test_a_token_reads_its_groups_and_its_topics(readers: str, tmp_path: Path) -
         place = "/readers/consumers/first-1/assignments/t/partitions/1"
         assert found.code(place) == (404, 40402)
         assert found.code("/another") == (403, 40301)
+
+
+def test_a_long_path_is_refused_at_once(client: TestClient) -> None:
+    """Paths are matched before a token is checked; two names of any length took seconds."""
+    began = time.process_time()
+    answer = client.get(f"/v3/clusters/x/consumer-groups/{'a/consumers/' * 5_000}!")
+    assert (answer.status_code, time.process_time() - began < 1) == (404, True)

@@ -55,6 +55,12 @@ class TestTokens:
         assert tokens.user("alice").allows(Scope.WRITE, "ab")
         assert tokens.user("bob").grants == ()
 
+    def test_users_have_the_grants_of_all_their_entries(self, tmp_path: Path) -> None:
+        entry = "[[users]]\nname = 'alice'\ngrants = [{ prefix = '%s', scopes = ['read'] }]\n"
+        alice = Tokens(file_of(tmp_path, entry % "a" + entry % "b")).user("alice")
+
+        assert [alice.allows(Scope.READ, topic) for topic in "abc"] == [True, True, False]
+
     def test_are_made_at_random(self) -> None:
         first, second = new_token(), new_token()
 
@@ -66,12 +72,35 @@ class TestTokens:
         with pytest.raises(InvalidConfigError, match=r"file of tokens .*tokens\.toml: "):
             Tokens(file_of(tmp_path, text))
 
+    @pytest.mark.parametrize(
+        "text",
+        [text_of("x").replace("sha256 = ", "sha256 = 'hush' # "), "users = [{password = 'hush'}]"],
+    )
+    def test_that_stand_in_a_wrong_place_are_not_shown(self, tmp_path: Path, text: str) -> None:
+        with pytest.raises(InvalidConfigError) as raised:
+            Tokens(file_of(tmp_path, text))
+        assert "hush" not in str(raised.value)
+
     def test_of_a_missing_file_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidConfigError, match="No such file"):
             Tokens(tmp_path / "missing")
 
 
 class TestRotation:
+    def test_a_user_has_the_grants_of_the_new_file(self, tmp_path: Path) -> None:
+        tokens = Tokens(file_of(tmp_path, text_of("old")))
+        etl, alice = tokens.known("old"), tokens.user("alice")
+        grants = '[{ prefix = "a", scopes = ["read"] }]'
+        text = f"{text_of('old')}\n[[users]]\nname = 'alice'\ngrants = {grants}"
+        file_of(tmp_path, text.replace("etl", "other"))
+
+        assert etl is not None
+        assert tokens.file is not None
+        assert tokens.file.again(etl) is None
+        found = tokens.file.again(alice)
+        assert found is not None
+        assert found.allows(Scope.READ, "ab")
+
     def test_a_file_that_changes_is_read_again(self, tmp_path: Path) -> None:
         tokens = Tokens(file_of(tmp_path, text_of("old")))
         file_of(tmp_path, text_of("the new one"))

@@ -114,6 +114,21 @@ class TestParse:
         with pytest.raises(InvalidRequestError, match="a tagged field of 9 bytes at position"):
             parse(ApiKey.METADATA, 12, memoryview(b"\x01\0\0\x01\x63\x09abc"), 0)
 
+    def test_refuses_more_tagged_fields_than_anyone_sends(self) -> None:
+        """Each takes two bytes, and a client need not be authenticated to send them."""
+        body = self.NAME + self.VERSION + b"\x65" + b"\x63\0" * 101
+        with pytest.raises(
+            InvalidRequestError, match="101 tagged fields: a struct has at most 100"
+        ):
+            parse(ApiKey.API_VERSIONS, 4, memoryview(body), 0)
+
+    def test_refuses_more_items_than_it_can_read_beside_other_requests(self) -> None:
+        half = 500_000
+        topic = struct.pack(">hi", 0, half) + bytes(4 * half)
+        body = struct.pack(">i", 3) + 2 * topic + struct.pack(">hi", 0, 0)
+        with pytest.raises(InvalidRequestError, match="1000003 items in arrays"):
+            parse(ApiKey.DESCRIBE_LOG_DIRS, 1, memoryview(body), 0)
+
     def test_ignores_bytes_behind_the_body(self) -> None:
         body = self.NAME + self.VERSION + b"\0" + b"more"
         assert parse(ApiKey.API_VERSIONS, 4, memoryview(body), 0).client_software_name == "rust"

@@ -16,6 +16,7 @@ from sparklog.errors import StorageError
 from sparklog.metadata.edit import PartitionState, TopicEdit
 from sparklog.model import TopicDescription
 from sparklog.testing import TemporaryLogDir
+from sparklog.tokens import Principal
 from sparklog.wire.topic_ids import uuid_of
 from sparklog.wire.versions import ApiKey
 from tests.client_batches import client_batch
@@ -253,3 +254,14 @@ def init_request(version: int, transactional_id: str | None = None) -> Any:
         transaction_timeout=timeout,
         **later,
     )
+
+
+def test_an_id_does_not_show_the_name_of_a_topic_that_may_not_be_written(
+    running: RunningGateway, topic: TopicDescription, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparklog.wire.session.EVERYBODY", Principal(name="nobody", grants=()))
+    asked = produce_request(13, uuid_of(topic.topic_id), (0, client_batch("a")))
+    with Client(running.port) as client:
+        [answer] = client.ask(asked).responses[0].partition_responses
+    assert answer.error_code == ErrorCode.topic_authorization_failed
+    assert "flights" not in answer.error_message

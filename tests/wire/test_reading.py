@@ -171,10 +171,19 @@ class TestReader:
         reader.tags()
         assert reader.string() == "x"
 
-    @pytest.mark.parametrize("body", [b"\x01\x63\x09abc", b"\x01\x80", b"\x80\x80\x80\x80\x80\x01"])
-    def test_refuses_tagged_fields_beyond_the_end(self, body: bytes) -> None:
+    @pytest.mark.parametrize(
+        "body",
+        [b"\x01\x63\x09abc", b"\x01\x80", b"\x80\x80\x80\x80\x80\x01", b"\x65" + b"\x63\0" * 101],
+    )
+    def test_refuses_tagged_fields_beyond_the_end_and_too_many(self, body: bytes) -> None:
         with pytest.raises(InvalidRequestError):
             self.reader(body).tags()
+
+    def test_refuses_more_items_than_it_can_read_beside_other_requests(self) -> None:
+        reader = self.reader(struct.pack(">ii", 1, 1_000_000) + bytes(1_000_000), is_flexible=False)
+        assert reader.array(1) == 1
+        with pytest.raises(InvalidRequestError, match="1000001 items in arrays"):
+            reader.array(1)
 
     @pytest.mark.parametrize(
         ("body", "why"), [(b"\0", "null before"), (b"\x02\xff", "no UTF-8"), (b"\x05abc", "cut")]

@@ -16,6 +16,7 @@ from sparklog.metadata.plans.cluster import with_users
 from sparklog.wire.scram import HASHES, ITERATIONS, credential, salted_password
 from sparklog.wire.versions import ApiKey
 from tests.rest.tokens import token_file
+from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, frame_of, gateway, request
 from tests.wire.test_metadata import topics_asked
 
@@ -185,6 +186,47 @@ class TestBeforeAuthentication:
             shown(client, f"\0{TOKEN}\0{TOKEN}".encode())
             client.send_frame(frame_of(topics_asked(12, "ab")) + bytes(600 * 1024))
             assert client.receive(ApiKey.METADATA, 12).topics[0].name == "ab"
+
+
+class TestAFileThatChanges:
+    def test_changes_what_open_connections_may_do(
+        self, secured: RunningGateway, tmp_path: Path
+    ) -> None:
+        with Client(secured.port) as client:
+            shaken(client, "PLAIN")
+            shown(client, f"\0{TOKEN}\0{TOKEN}".encode())
+            assert seen(client) == ["ab", "b"]
+            token_file(tmp_path, {TOKEN: [("a", ["read"])]})
+            until(lambda: seen(client) == ["ab"])
+
+    def test_closes_the_connections_of_a_token_that_has_gone(
+        self, secured: RunningGateway, tmp_path: Path
+    ) -> None:
+        with Client(secured.port) as known, Client(secured.port) as unknown:
+            shaken(known, "PLAIN")
+            shown(known, f"\0{TOKEN}\0{TOKEN}".encode())
+            token_file(tmp_path, {"another": []})
+            assert known.receive_frame() == b""
+            assert shaken(unknown, "PLAIN").error_code == ErrorCode.none
+
+    def test_that_is_not_written_yet_closes_nothing(
+        self, secured: RunningGateway, tmp_path: Path
+    ) -> None:
+        path, server = tmp_path / "tokens.toml", secured.server
+
+        async def looks() -> None:
+            text = path.read_text()
+            path.write_text("")
+            server._grants.renew()
+            path.write_text(text)
+            server._grants.renew()
+            server._grants.renew()
+
+        with Client(secured.port) as client:
+            shaken(client, "PLAIN")
+            shown(client, f"\0{TOKEN}\0{TOKEN}".encode())
+            secured.run(looks())
+            assert seen(client) == ["ab", "b"]
 
 
 def test_where_everybody_is_known_nobody_authenticates(client: Client) -> None:

@@ -5,7 +5,7 @@ from base64 import b64encode
 import pytest
 
 from sparklog.errors import SaslAuthenticationError
-from sparklog.wire.scram import ITERATIONS, ScramExchange, credential
+from sparklog.wire.scram import HASHES, ITERATIONS, ScramExchange, credential
 
 KNOWN = credential("SCRAM-SHA-256", b"salted", b"salt", ITERATIONS)
 BINDING = b64encode(b"n,,").decode()
@@ -46,3 +46,12 @@ def test_a_user_that_there_is_not_looks_like_one() -> None:
     answers = [exchange().step(b"n,,n=bob,r=x") for _ in range(2)]
     assert answers[0] == answers[1]
     assert answers[0].startswith(b"r=xmore,s=")
+
+
+def test_who_does_not_exist_has_another_salt_in_each_mechanism_as_a_user_has() -> None:
+    """Else two equal salts show that there is no such user."""
+    answers = {
+        ScramExchange(mechanism, lambda _: None, "more", b"secret").step(b"n,,n=bob,r=x")
+        for mechanism in HASHES
+    }
+    assert len(answers) == len(HASHES)

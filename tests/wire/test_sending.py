@@ -95,6 +95,23 @@ def answer(header: bytes, *pieces: bytes) -> bytes:
     return len(body).to_bytes(4, "big") + body
 
 
+def test_bytes_in_memory_count_until_they_are_taken(file: KeptFile) -> None:
+    seen: list[Sent] = []
+
+    async def test(sending: Sending) -> None:
+        seen.append(sending.sent)
+        size = 8 * TURN_BYTES
+        sending.sender.send((b"", [bytes(size), FileRange(file, 0, SENDFILE_BYTES)]))
+        assert 0 < sending.sent.held_bytes <= size
+        await sending.take(4 + size + SENDFILE_BYTES)
+        assert sending.sent.held_bytes == 0
+        sending.sender.send((b"", [bytes(size)]))
+        assert sending.sent.held_bytes > 0
+
+    run(test)
+    assert seen[0].held_bytes == 0
+
+
 @pytest.mark.parametrize("tls", [False, True])
 def test_pieces_arrive_in_their_order(file: KeptFile, content: bytes, tls: bool) -> None:
     async def test(sending: Sending) -> None:

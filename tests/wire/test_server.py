@@ -130,6 +130,23 @@ class TestTls:
             client.socket.unwrap()
         assert [one.getMessage() for one in caplog.records if one.name == "asyncio"] == []
 
+    def test_a_renewed_certificate_is_shown_to_later_clients(
+        self, tmp_path: Path, certificate: dict[str, Path]
+    ) -> None:
+        with gateway(tmp_path / "log", listen=("SSL://127.0.0.1:0",), **certificate) as running:
+            before = ssl.get_server_certificate(("127.0.0.1", running.port))
+            certificate_in(tmp_path)
+            until(lambda: ssl.get_server_certificate(("127.0.0.1", running.port)) != before)
+
+    def test_a_damaged_one_changes_nothing_and_is_told(
+        self, tmp_path: Path, certificate: dict[str, Path], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with gateway(tmp_path / "log", listen=("SSL://127.0.0.1:0",), **certificate) as running:
+            before = ssl.get_server_certificate(("127.0.0.1", running.port))
+            certificate["ssl_key_file"].write_text("no key")
+            until(lambda: "the certificate stays as it was" in caplog.text)
+            assert ssl.get_server_certificate(("127.0.0.1", running.port)) == before
+
     def test_a_key_that_is_none_is_refused(
         self, tmp_path: Path, certificate: dict[str, Path]
     ) -> None:

@@ -127,6 +127,8 @@ class TestCommands:
         [
             (["add", "alice"], b"", 2, "no password"),
             (["add", ""], b"s", 2, "must not be empty"),
+            (["add", "\udcff"], b"s", 2, "the user's name is not UTF-8"),
+            (["add", "alice"], b"s\xff", 2, "the password is not UTF-8"),
             (["add", "alice", "--iterations", "1"], b"s", 2, "4096 to 16384"),
             (["delete", "alice"], b"", 1, "there is no user 'alice'"),
         ],

@@ -30,9 +30,13 @@ router = APIRouter(prefix="/v3/clusters/{cluster_id}/consumer-groups", tags=["v3
 
 
 class _AnyText(PathConvertor):
-    """A part of a path with any characters; a client may also send "/" as %2F."""
+    """A part of a path with any characters; a client may also send "/" as %2F.
 
-    regex = r"(?s:.+)"
+    Its length has a limit: two such parts of any length can be cut in very many ways, and each
+    request is matched before its token is checked.
+    """
+
+    regex = rf"(?s:.{{1,{NAME_MAX}}})"
 
 
 register_url_convertor("any", _AnyText())

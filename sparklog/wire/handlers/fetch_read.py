@@ -26,6 +26,9 @@ from sparklog.wire.topic_ids import with_uuid
 
 FETCH_MAX_BYTES: Final = 55 * 1024 * 1024
 """The broker's fetch.max.bytes."""
+HELD_BYTES_MAX: Final = 512 * 1024 * 1024
+"""While clients have not taken so many bytes of answers, other answers have one batch. It is for
+object stores: their bytes are in memory until the client has taken them."""
 READ_MS: Final = 1_000
 """After so many ms a fetch takes no further batches. Many partitions with many slices each take
 minutes on an object store, and a client repeats a fetch after 30 seconds (request.timeout.ms)."""
@@ -131,11 +134,12 @@ class FetchRequest:
         """
         clock, ranges = self.call.gateway.clock, self.call.gateway.ranges
         end_ms = clock.boot_ms() + READ_MS
-        limits = _Limits(self.max_bytes, True, at_once, lambda: clock.boot_ms() >= end_ms)
+        max_bytes = min(self.max_bytes, self._room())
+        limits = _Limits(max_bytes, True, at_once, lambda: clock.boot_ms() >= end_ms)
         places = [self._places(image, *topic) for topic in self.asked.topics]
         ranges = ranges.ahead_of(
             (Wanted(one.directory, one.slices(), one.max_bytes) for some in places for one in some),
-            self.max_bytes,
+            max_bytes,
         )
         answers = []
         for (topic, _), some in zip(self.asked.topics, places, strict=True):
@@ -148,6 +152,13 @@ class FetchRequest:
             answers.append(TopicFetched(topic, found))
         self.is_late = limits.is_late()
         return answers
+
+    def _room(self) -> int:
+        """Return how many bytes fit into memory beside the answers that clients have not taken."""
+        gateway = self.call.gateway
+        if gateway.catalog.files.is_local:
+            return FETCH_MAX_BYTES  # files are sent as ranges
+        return max(HELD_BYTES_MAX - gateway.sent.held_bytes, 0)
 
     def failed(self, error: SparklogError) -> Sequence[TopicFetched]:
         """Return answers that have an error for all partitions."""

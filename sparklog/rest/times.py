@@ -1,13 +1,14 @@
 """Times in requests: milliseconds since 1970, ISO 8601, and ListOffsets' -1, -2 and -3."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from sparklog.config.times import iso_ms
 from sparklog.model import EARLIEST, LATEST, MAX_TIMESTAMP
 from sparklog.rest.errors import ApiError
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 _NUMBER_MIN: Final = min(LATEST, EARLIEST, MAX_TIMESTAMP)
 _NUMBER_MAX: Final = 2**63 - 1
@@ -39,7 +40,8 @@ def exact_time(text: str | int) -> int:
 def iso_time(timestamp_ms: int) -> str:
     """Return a time as ISO 8601 in UTC; "" if it is negative or after the year 9999."""
     try:
-        found = datetime.fromtimestamp(timestamp_ms / 1000, UTC) if timestamp_ms >= 0 else None
-    except (ValueError, OverflowError):
+        # A float of seconds would be a millisecond off, from the year 2106 on.
+        found = _EPOCH + timedelta(milliseconds=timestamp_ms) if timestamp_ms >= 0 else None
+    except OverflowError:
         return ""
     return found.isoformat(timespec="milliseconds").replace("+00:00", "Z") if found else ""

@@ -16,6 +16,7 @@ from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import Edit
 from sparklog.metadata.history.files import HistoryRecord
 from sparklog.metadata.history.read import history
+from sparklog.metadata.image import Image
 
 KEPT_MS: Final = 3_600_000
 COMMITS_MAX: Final = 50_000
@@ -74,15 +75,23 @@ class LogEnds:
         """Read the commits since the last time. Raises CorruptMetadataError."""
         with self._lock:
             log, now_ms = self._catalog.log, self._catalog.clock.now_ms()
-            newest = log.image().version
+            image = log.image()
+            newest = image.version
             if self._version is None or newest - self._version > COMMITS_MAX:
                 self._read_back(newest, now_ms - KEPT_MS)
             elif newest > self._version:
                 for one in history(log, self._version + 1, newest, newest_first=False):
                     self._take(one.timestamp_ms, one.edits)
             self._version = newest
-            for steps in self._steps.values():
-                steps.forget(now_ms - KEPT_MS)
+            self._forget(image, now_ms - KEPT_MS)
+
+    def _forget(self, image: Image, before_ms: int) -> None:
+        """Forget old steps, and all steps of topics that vacuum has erased."""
+        for place, steps in list(self._steps.items()):
+            if place[0] in image.topics:
+                steps.forget(before_ms)
+            else:
+                del self._steps[place]
 
     def _read_back(self, newest: int, since_ms: int) -> None:
         """Read commits from the newest one back, and apply them in the order of the log."""

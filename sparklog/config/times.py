@@ -40,7 +40,8 @@ def iso_ms(text: str) -> int | None:
 def iso_time(timestamp_ms: int) -> str:
     """Return a time as ISO 8601 in UTC; "" if it is negative or after the year 9999."""
     try:
-        found = datetime.fromtimestamp(timestamp_ms / 1000, UTC) if timestamp_ms >= 0 else None
-    except (ValueError, OverflowError):
+        # A float of seconds would be a millisecond off, from the year 2106 on.
+        found = _EPOCH + timedelta(milliseconds=timestamp_ms) if timestamp_ms >= 0 else None
+    except OverflowError:
         return ""
     return found.isoformat(timespec="milliseconds").replace("+00:00", "Z") if found else ""

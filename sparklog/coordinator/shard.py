@@ -85,7 +85,7 @@ class Shard:
         self._limits = limits
         self._new_id = new_id
         self._groups: dict[str, AnyGroup] = {}
-        self._offsets: dict[str, Offsets] = {}
+        self._offsets: dict[str, Offsets] = {}  # of each group that has any
         self._timers: Timers[Timer] = Timers()
         self._out = Effects()
         self._unseen: list[str] = []
@@ -116,7 +116,7 @@ class Shard:
             self._groups.pop(group_id, None)
             if record.value is not None:
                 restore(self._classic(group_id), record.value)
-            elif self._offsets.get(group_id):
+            elif group_id in self._offsets:
                 self._group(group_id)
         else:
             self._replay_consumers(record)
@@ -126,7 +126,7 @@ class Shard:
         group = self._groups.get(group_id)
         if record.type == CONSUMER_EPOCH and record.value is None:
             self._groups.pop(group_id, None)
-            if self._offsets.get(group_id):
+            if group_id in self._offsets:
                 self._group(group_id)
             return
         if not isinstance(group, ConsumerGroup):
@@ -290,7 +290,7 @@ class Shard:
         codes: dict[TopicPartition, int] = dict.fromkeys(request.offsets, NONE)
         if len(taken) < len(codes):
             codes |= dict.fromkeys(codes.keys() - taken.keys(), ErrorCode.OFFSET_METADATA_TOO_LARGE)
-        if not request.is_transactional:
+        if records:
             self._put(request.group_id, taken)
             self._out.records += records
         self._forget_unused(request.group_id)
@@ -322,7 +322,10 @@ class Shard:
         self._offsets.setdefault(group_id, {}).update(offsets)
 
     def _drop(self, group_id: str, place: TopicPartition) -> None:
-        self._offsets.get(group_id, {}).pop(place, None)
+        offsets = self._offsets.get(group_id, {})
+        offsets.pop(place, None)
+        if not offsets:
+            self._offsets.pop(group_id, None)
 
     def _expire(self, now: Now) -> bool:
         """Remove expired offsets, and groups that have neither offsets nor members.
@@ -373,8 +376,7 @@ class Shard:
     def _forget_unused(self, group_id: str) -> None:
         """Forget a group that has no record in the log and is not in use."""
         group = self._groups.get(group_id)
-        if group is not None and group.is_unused and not self._offsets.get(group_id):
-            self._offsets.pop(group_id, None)
+        if group is not None and group.is_unused and group_id not in self._offsets:
             del self._groups[group_id]
 
     def _delete_group(self, group_id: str) -> int:
@@ -391,7 +393,6 @@ class Shard:
     def _remove_group(self, group: AnyGroup) -> None:
         """Remove a group that has neither offsets nor members."""
         self._groups.pop(group.group_id)
-        self._offsets.pop(group.group_id, None)
         if isinstance(group, ConsumerGroup):
             self._out.records += group.no_records()
         else:

@@ -72,18 +72,25 @@ class Directory:
     """The topics by name, sorted at first use. Images with equal descriptions share a Directory."""
 
     def __init__(self, topics: Map[str, TopicImage]) -> None:
-        self._topics = topics
+        self._topics: Map[str, TopicImage] | list[TopicDescription] = topics
 
     @cached_property
     def names(self) -> Mapping[str, TopicDescription]:
         """The topics that exist, by name, in name order."""
-        return by_name(topic.description for topic in self._topics.values())
+        return by_name(self._descriptions)
 
     @cached_property
     def deleted(self) -> Sequence[TopicDescription]:
         """The deleted topics whose files may still be there."""
-        found = (topic.description for topic in self._topics.values())
-        return [topic for topic in found if topic.deleted_ms is not None]
+        return [topic for topic in self._descriptions if topic.deleted_ms is not None]
+
+    @property
+    def _descriptions(self) -> list[TopicDescription]:
+        """All topics. With the first call the images of that time, with their segments, go."""
+        found = self._topics
+        if isinstance(found, Map):
+            found = self._topics = [topic.description for topic in found.values()]
+        return found
 
 
 def by_name(topics: Iterable[TopicDescription]) -> dict[str, TopicDescription]:

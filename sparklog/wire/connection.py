@@ -34,6 +34,7 @@ REQUESTS_MAX: Final = 32
 """The most requests of a connection that wait or are in progress; then no further one is read."""
 BYTES_MAX: Final = 1024 * 1024
 """If a request waits, and all requests of its connection have so many bytes, no more are read."""
+IDLE: Final = "connections.max.idle.ms"
 log: Final = logging.getLogger("sparklog.gateway")
 
 
@@ -55,8 +56,7 @@ class Connection(asyncio.BufferedProtocol):
         self._address: str | None = None
         self._waiting: deque[memoryview] = deque()
         self._slots: deque[Slot] = deque()
-        self._is_reading = True
-        self._is_closing = False
+        self._is_reading, self._is_closing = True, False
         self._room: asyncio.Future[None] | None = None
         self._muted: asyncio.TimerHandle | None = None
         self._transport: Any = None
@@ -266,10 +266,7 @@ class Connection(asyncio.BufferedProtocol):
             self._frames.max_bytes = self._gateway.settings.socket_request_max_bytes
 
     def _failed(self, error: BaseException) -> None:
-        """Close the connection, as a broker does after a request that it cannot understand.
-
-        An error that is no SparklogError is a bug, and is logged with its trace.
-        """
+        """Close the connection, as a broker does; log a bug (no SparklogError) with its trace."""
         if isinstance(error, InvalidRequestError | SaslAuthenticationError):
             self.cut_off("invalid request", error)
         elif isinstance(error, SparklogError):
@@ -280,7 +277,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def cut_off(self, why: str, told: object) -> None:
         """Close the connection at once; requests in progress are not answered."""
-        log.warning("%s: connection closed: %s: %s", self.session.peer, why, told)
+        level = logging.DEBUG if told == IDLE else logging.WARNING  # many clients are often idle
+        log.log(level, "%s: connection closed: %s: %s", self.session.peer, why, told)
         self._gateway.metrics.closed(why)
         self._waiting.clear()
         self._end_fetch()
@@ -306,7 +304,7 @@ class Connection(asyncio.BufferedProtocol):
             (unknown, settings.authentication_timeout_ms, "authentication.timeout.ms"),
             (self._frame_began, settings.receive_timeout_ms, "receive.timeout.ms"),
             (self._sender.stuck_since(now), settings.send_timeout_ms, "send.timeout.ms"),
-            (idle, settings.connections_max_idle_ms, "connections.max.idle.ms"),
+            (idle, settings.connections_max_idle_ms, IDLE),
         ):
             if since is not None and (now - since) * 1000 > limit_ms:
                 return name

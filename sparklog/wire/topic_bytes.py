@@ -6,10 +6,12 @@
 
 A commit makes a new image of the topics that it changes, but hardly ever a new leader epoch. So the
 bytes of a topic are kept as long as the values in them are the same, also for newer images. No
-field depends on the client.
+field depends on the client. The cache keeps no image alive: an old one has all segments of the
+topic, and the topic may be deleted since.
 """
 
 import struct
+import weakref
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -21,15 +23,18 @@ from sparklog.wire.writing import Writer
 
 NO_EPOCH: Final = -1
 """The leader epoch of a partition whose topic is not opened yet: clients then check nothing."""
-KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
-"""The most bytes that are cached; when there are more, the cache is emptied."""
+KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""The most bytes that the cache takes; when it takes more, it is emptied."""
+ENTRY_BYTES: Final = 512
+"""About how many bytes an entry of the cache takes besides the bytes of its topic."""
 
 Epochs = dict[int, int] | None
 """The leader epochs that are not 0, by partition; None if the image has not opened the topic."""
 
 
 class _Kept(NamedTuple):
-    image: TopicImage
+    image: "weakref.ref[TopicImage]"
+    description: TopicDescription
     epochs: Epochs
     leader: int
     data: bytes
@@ -46,19 +51,23 @@ class TopicBytes:
         """Return a topic's bytes in a version, from the error code to the last partition."""
         key = topic.description.topic_id, version
         known = self._kept.get(key)
-        if known is not None and known.image is topic and known.leader == leader:
+        if known is not None and known.image() is topic and known.leader == leader:
             return known.data
         epochs = _epochs(topic)
-        before = None if known is None else (known.image.description, known.epochs, known.leader)
+        before = None if known is None else known[1:4]
         if known is not None and before == (topic.description, epochs, leader):
             data = known.data
         else:
             data = _written(topic.description, epochs, leader, version)
-            self._kept_bytes += len(data) - (0 if known is None else len(known.data))
+            self._kept_bytes += _size(data) - (0 if known is None else _size(known.data))
         if self._kept_bytes > KEPT_BYTES_MAX:
-            self._kept, self._kept_bytes = {}, len(data)
-        self._kept[key] = _Kept(topic, epochs, leader, data)
+            self._kept, self._kept_bytes = {}, _size(data)
+        self._kept[key] = _Kept(weakref.ref(topic), topic.description, epochs, leader, data)
         return data
+
+
+def _size(data: bytes) -> int:
+    return ENTRY_BYTES + len(data)
 
 
 def _epochs(topic: TopicImage) -> Epochs:

@@ -287,11 +287,11 @@ class TestV3:
         config = {"message.timestamp.after.max.ms": str(2**63 - 1)}
         AdminClient(log_dir).create_topics([NewTopic("future", 1, config)])
         body = """{"timestamp": "-1"} {"timestamp": "1969-12-31T23:59:59.999Z"}
-        {"timestamp": 9000000000000000} {"timestamp": "2004-08-30T00:15:35.093Z"}"""
+        {"timestamp": 9000000000000000} {"timestamp": "9999-12-31T23:59:59.999Z"}"""
         reports = self.send(client, path.replace("/t/", "/future/"), body)
 
         assert [report["error_code"] for report in reports] == [42206, 42206, 200, 200]
-        assert [one["timestamp"] for one in reports[2:]] == [None, "2004-08-30T00:15:35.093Z"]
+        assert [one["timestamp"] for one in reports[2:]] == [None, "9999-12-31T23:59:59.999Z"]
 
     def test_the_time_is_that_of_the_log_if_it_gives_the_times(
         self, client: TestClient, path: str, log_dir: str

@@ -32,6 +32,15 @@ def test_one_that_is_read_no_further_is_not_slow(running: RunningGateway, client
     assert running.run(why()) == "connections.max.idle.ms"
 
 
+def test_one_that_is_idle_is_closed_without_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    values = {"connections_max_idle_ms": 1}
+    with gateway(tmp_path / "log", **values) as running, Client(running.port) as client:
+        assert client.receive_frame() == b""
+    assert "connection closed" not in caplog.text
+
+
 @pytest.mark.usefixtures("no_collector")
 def test_one_that_was_closed_is_freed_without_the_collector(running: RunningGateway) -> None:
     with Client(running.port) as client:

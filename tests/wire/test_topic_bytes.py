@@ -4,6 +4,7 @@ import io
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
+from weakref import ref
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -13,7 +14,7 @@ from sparklog.metadata.edit import PartitionState, Stamp, TopicEdit
 from sparklog.metadata.image import TopicImage
 from sparklog.model import TopicDescription
 from sparklog.wire import topic_bytes
-from sparklog.wire.topic_bytes import NO_EPOCH, TopicBytes
+from sparklog.wire.topic_bytes import ENTRY_BYTES, NO_EPOCH, TopicBytes
 from sparklog.wire.topic_ids import uuid_of
 from sparklog.wire.versions import ApiKey
 from tests.wire.requests import versions
@@ -96,8 +97,16 @@ class TestKept:
         grown = TopicImage(replace(TOPIC, num_partitions=4), 1)
         assert kept.of(grown, LEADER, 12) == by_kio([0, 0, 0, 0], 12)
 
+    @pytest.mark.usefixtures("no_collector")
+    def test_they_keep_no_image_of_a_topic(self) -> None:
+        kept, topic = TopicBytes(), TopicImage(TOPIC, 0)
+        first = kept.of(topic, LEADER, 12)
+        gone, topic = ref(topic), edited(topic, 0, log_end_offset=9)
+        assert gone() is None
+        assert kept.of(topic, LEADER, 12) is first
+
     def test_too_many_are_forgotten(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(topic_bytes, "KEPT_BYTES_MAX", 150)
+        monkeypatch.setattr(topic_bytes, "KEPT_BYTES_MAX", ENTRY_BYTES + 150)
         kept, topic = TopicBytes(), TopicImage(TOPIC, 0)
         first = kept.of(topic, LEADER, 12)
         kept.of(topic, LEADER, 13)
@@ -109,7 +118,7 @@ class TestKept:
         kept, topic = TopicBytes(), TopicImage(TOPIC, 0)
         other = TopicImage(replace(TOPIC, topic_id="AAAAAAAAAAAAAAAAAAAAAg"), 0)
         first = kept.of(other, LEADER, 12)
-        monkeypatch.setattr(topic_bytes, "KEPT_BYTES_MAX", 2 * len(first))
+        monkeypatch.setattr(topic_bytes, "KEPT_BYTES_MAX", 2 * (ENTRY_BYTES + len(first)))
         for epoch in range(3):
             kept.of(edited(topic, 0, leader_epoch=epoch), LEADER, 12)
         assert kept.of(other, LEADER, 12) is first

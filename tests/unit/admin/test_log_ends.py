@@ -13,6 +13,7 @@ from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from tests.logs import FOREVER, append_to, columns
+from tests.sweeping import DAY_MS, sweep
 
 MINUTE_MS = 60_000
 
@@ -87,6 +88,18 @@ def test_after_a_long_time_they_are_read_back_anew(
         ends.append()
     assert ends.ago(1, 2, 3, 4) == [5, 4, 3, None]
     assert COMMITS_MAX > 2
+
+
+def test_those_of_an_erased_topic_are_forgotten(ends: Ends, tmp_path: Path) -> None:
+    ends.append()
+    assert ends.ago(0) == [1]
+    AdminClient(tmp_path / "log", clock=ends.clock).delete_topics(["t"])
+    ends.ends.follow()
+    assert len(ends.ends._steps) == 1
+    ends.clock.advance(2 * DAY_MS)
+    sweep(str(tmp_path / "log"), clock=ends.clock)
+    ends.ends.follow()
+    assert not ends.ends._steps
 
 
 def test_appends_of_one_second_are_one_step(ends: Ends) -> None:

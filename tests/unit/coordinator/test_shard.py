@@ -130,6 +130,15 @@ class TestDeleting:
         groups.restarts()
         assert (groups.names(), groups.committed()) == ([], {})
 
+    def test_its_records_leave_nothing_in_memory(self) -> None:
+        groups = Groups()
+        ada = stable(groups, "ada")[0]
+        ada.commits(7)
+        ada.leaves()
+        groups.deletes()
+        groups.restarts()
+        assert not groups.shard._offsets
+
     @pytest.mark.parametrize(
         ("group", "code"),
         [("others", ErrorCode.GROUP_ID_NOT_FOUND), ("", ErrorCode.INVALID_GROUP_ID)],

@@ -1,6 +1,7 @@
 """Images: edits applied, against the naive twin; answers of topics and partitions."""
 
 from random import Random
+from weakref import ref
 
 import orjson
 import pytest
@@ -49,6 +50,16 @@ def test_forgetting_an_unknown_shared_segment_changes_nothing() -> None:
     image = Image().apply((edit,), Stamp(1, "1", NOW_MS))
 
     assert image.shared == Image().shared
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_the_names_of_topics_keep_no_earlier_image_of_a_topic() -> None:
+    image = applied(creating())
+    assert [*image.names] == ["t0"]
+    gone = ref(topic_of(image))
+    image = applied(of_topic(TopicEdit(partitions={0: PartitionState(1, 1)})), image=image)
+    assert gone() is None
+    assert [*image.names] == ["t0"]
 
 
 def test_the_mapping_of_fields_without_a_value_stays_empty() -> None:

@@ -14,17 +14,16 @@ from sparklog.metadata.segment_tables import SEGMENT_SCHEMA, segment_entries
 
 
 def pinned(log: PartitionLog, start: int, end: int) -> bytes:
-    """Return the live segments that hold [start, end), packed."""
+    """Return the live segments that hold [start, end), packed; b"" if there are none."""
     slots = log.segments.range(start, end)
     rows = log.live.table.slice(slots.start, len(slots)).combine_chunks()
-    batch = pa.RecordBatch.from_arrays(
-        [one.combine_chunks() for one in rows.columns], rows.column_names
-    )
-    return zlib.compress(batch.serialize(), 1)
+    return b"".join(zlib.compress(batch.serialize(), 1) for batch in rows.to_batches())
 
 
 def pinned_slices(pin: bytes, start: int, end: int) -> list[Slice]:
     """Return the slices of the offsets [start, end) in the segments of a pin, in order."""
+    if not pin:
+        return []
     batch = pa.ipc.read_record_batch(pa.py_buffer(zlib.decompress(pin)), SEGMENT_SCHEMA)
     return [
         Slice(one, max(start, one.base_offset), min(end, one.next_offset))

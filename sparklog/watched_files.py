@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-_Stamp = tuple[int, int, int] | None
+_Stamp = tuple[int, int, int, int] | None
 
 
 class WatchedFiles:
@@ -23,9 +23,12 @@ class WatchedFiles:
 
 
 def _stamp(path: Path) -> _Stamp:
-    """Return (mtime in ns, size, inode), which differs after a change; None without a file."""
+    """Return (mtime in ns, ctime in ns, size, inode), or None without a file.
+
+    They differ after a change; after a change of the mode the ctime does.
+    """
     try:
         found = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino

@@ -56,8 +56,12 @@ class _IndexWork:
 
 @dataclass(frozen=True, slots=True)
 class IndexesMade:
-    """Rows that were committed, the number of rows that had changed meanwhile, and problems."""
+    """Segments that were read, rows that were committed, conflicts, and problems.
 
+    A conflict is a row that had changed meanwhile, or has gone.
+    """
+
+    read: Sequence[SegmentEntry]
     landed: Sequence[SegmentEntry]
     conflicts: int
     problems: Sequence[str]
@@ -149,9 +153,9 @@ def _execute(
     made = index_segments(context, topic, entries, force=force)
     return Outcome(
         counts={
-            "read": len(entries) - len(made.problems),
+            "read": len(made.read),
             "built": len(made.landed),
-            "bytes": sum(entry.log_bytes for entry in entries),
+            "bytes": sum(entry.log_bytes for entry in made.read),
             "conflicts": made.conflicts,
         },
         problems=made.problems,
@@ -173,18 +177,18 @@ def index_segments(
     interval_bytes = TopicConfig.parse(topic.configs).index_interval_bytes
     build = partial(_IndexWork, context.files, context.clock, topic, interval_bytes, force)
     works = [build(entry) for entry in entries]
-    made, problems, gone = [], [], 0
+    made, read, problems, gone = [], [], [], 0
     answers = context.fleet.map(_built, works, f"index {topic.name}")
     for entry, answer in zip(entries, answers, strict=True):
-        if isinstance(answer, SegmentEntry):
-            made.append(answer)
-        elif isinstance(answer, SparklogError):
-            if context.are_live(topic, [entry]):
-                problems.append(f"{topic.name}-{entry.partition}: {answer}")
-            else:
-                gone += 1
+        if not isinstance(answer, SparklogError):
+            read.append(entry)
+            made += [] if answer is None else [answer]
+        elif context.are_gone(topic, [entry], answer):
+            gone += 1
+        else:
+            problems.append(f"{topic.name}-{entry.partition}: {answer}")
     landed = commit_indexes(context.catalog, topic, made)
-    return IndexesMade(landed, gone + len(made) - len(landed), problems)
+    return IndexesMade(read, landed, gone + len(made) - len(landed), problems)
 
 
 def _built(work: _IndexWork) -> SegmentEntry | None:

@@ -246,10 +246,11 @@ def _execute(
     for unit, answer in _copied(context, topic, units):
         numbers = {part.partition for part in unit}
         if isinstance(answer, SparklogError):
-            if context.are_live(topic, (one.segment for part in unit for one in part.slices)):
-                problems.append(f"{topic.name}-{unit[0].partition}: {answer}")
-            else:
+            segments = (one.segment for part in unit for one in part.slices)
+            if context.are_gone(topic, segments, answer):
                 conflicts += 1
+            else:
+                problems.append(f"{topic.name}-{unit[0].partition}: {answer}")
         if isinstance(answer, SparklogError) or stopped & numbers:
             stopped |= numbers  # later parts would leave a gap in the table
         else:

@@ -35,6 +35,7 @@ from sparklog.maintenance.superseded import (
     Buckets,
     KeySource,
     Marks,
+    Unreadable,
     bucket_bits,
     index_keys,
     mark,
@@ -157,7 +158,7 @@ class _Compaction:
         written: dict[int, list[tuple[Rewrite, SegmentEntry | None]]] = defaultdict(list)
         for (slot, group), answer in zip(groups, answers, strict=True):
             if isinstance(answer, SparklogError):
-                problems[slot] = str(answer)
+                problems[slot] = Unreadable.of(answer)
             else:
                 written[slot].append((group, answer))
         rounds = [
@@ -165,7 +166,11 @@ class _Compaction:
             for slot, one in enumerate(self.partitions)
             if slot not in problems
         ]
-        told = {slot: one for slot, one in sorted(problems.items()) if self._is_current(slot)}
+        told = {
+            slot: one.problem
+            for slot, one in sorted(problems.items())
+            if not one.is_missing or self._is_current(slot)
+        }
         return Outcome(
             counts=self._commit(rounds, gone=len(problems) - len(told)),
             problems=[
@@ -203,15 +208,15 @@ class _Compaction:
         reducer = partial(mark, self.context.files, directory, buckets)
         return self.context.fleet.shuffle(index_keys, sources, reducer, count, "keys")
 
-    def _viewed(self, marks: Answers[Marks]) -> tuple[dict[int, str], dict[int, set[int]]]:
+    def _viewed(self, marks: Answers[Marks]) -> tuple[dict[int, Unreadable], dict[int, set[int]]]:
         """Return problems by slot, and by slot the indexes of `indexed` segments with suspects."""
-        problems: dict[int, str] = {}
+        problems: dict[int, Unreadable] = {}
         suspected: dict[int, set[int]] = defaultdict(set)
         for answer in marks.view(partial(_view, [one.indexed for one in self.partitions])):
             if isinstance(answer, SparklogError):
                 raise answer
-            if answer.problem is not None:
-                problems[answer.slot] = answer.problem
+            if answer.unreadable is not None:
+                problems[answer.slot] = answer.unreadable
             suspected[answer.slot].update(answer.suspected)
         return problems, suspected
 
@@ -317,7 +322,7 @@ class _View(NamedTuple):
     """The part of one bucket's marks that this process needs."""
 
     slot: int
-    problem: str | None
+    unreadable: Unreadable | None
     suspected: Sequence[int]
     """The positions, in the partition's `indexed`, of segments with suspects."""
 
@@ -327,7 +332,7 @@ def _view(indexed: Sequence[Sequence[SegmentEntry]], marks: Marks) -> _View:
     places = [
         place for place, entry in enumerate(indexed[marks.slot]) if entry.key in marks.suspects
     ]
-    return _View(marks.slot, marks.problem, places)
+    return _View(marks.slot, marks.unreadable, places)
 
 
 def _pieces(places: Mapping[SegmentKey, int], marks: Marks) -> Iterator[tuple[int, Found]]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sparklog.clock import Clock
-from sparklog.errors import ForgottenTopicError, SparklogError
+from sparklog.errors import ForgottenTopicError, MissingFileError, SparklogError
 from sparklog.fleet import Fleet
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import TopicImage
@@ -86,12 +86,17 @@ class JobContext:
             raise ForgottenTopicError(f"topic {topic.name!r} ({topic.topic_id}) is being erased")
         return image
 
-    def are_live(self, topic: TopicDescription, entries: Iterable[SegmentEntry]) -> bool:
-        """Whether all of these segments are still in the log; not so if the topic is being erased.
+    def are_gone(
+        self, topic: TopicDescription, entries: Iterable[SegmentEntry], error: SparklogError
+    ) -> bool:
+        """Whether a task on these segments failed because others have removed one meanwhile.
 
-        If not, the error of a task about them is no problem: others have replaced or removed them,
-        and the next run looks at the segments that there are then.
+        Then it is no problem: the next run looks at the segments that there are then.
         """
+        return isinstance(error, MissingFileError) and not self.are_live(topic, entries)
+
+    def are_live(self, topic: TopicDescription, entries: Iterable[SegmentEntry]) -> bool:
+        """Whether all of these segments are in the log; False if the topic is being erased."""
         image = self.catalog.image(topic).topic(topic.topic_id)
         if image is None or image.is_erased:
             return False

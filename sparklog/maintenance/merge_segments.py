@@ -134,7 +134,7 @@ def merge_groups(
     for group, answer in zip(groups, answers, strict=True):
         if not isinstance(answer, SparklogError):
             made.append(_Merge(group, answer, _compared(segments_table(group))))
-        elif context.are_live(topic, group):
+        elif not context.are_gone(topic, group, answer):
             problems.append(f"{topic.name}-{group[0].partition}: {answer}")
     landed = _commit(context, topic, made)
     return Outcome(

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparklog.errors import SparklogError
+from sparklog.errors import MissingFileError, SparklogError
 from sparklog.log import key_index
 from sparklog.log.key_index import KeyHashes
 from sparklog.log_reader.isolation import aborted_spans
@@ -96,7 +96,7 @@ class Marks:
     superseded: dict[SegmentKey, NDArray[np.uint32]] = field(default_factory=dict)
     """Offsets - base offset of superseded records."""
     suspects: dict[SegmentKey, Suspects] = field(default_factory=dict)
-    problem: str | None = None
+    unreadable: "Unreadable | None" = None
     """Why the partition cannot be compacted; None if it can."""
 
 
@@ -162,6 +162,13 @@ class Unreadable(NamedTuple):
     """The reason why the keys of a segment cannot be read; it takes the place of chunks."""
 
     problem: str
+    is_missing: bool
+    """Whether a file is not there."""
+
+    @classmethod
+    def of(cls, error: SparklogError, hint: str = "") -> "Unreadable":
+        """Return the reason that an error tells."""
+        return cls(f"{error}{hint}", isinstance(error, MissingFileError))
 
 
 def bucket_bits(records: int) -> int:
@@ -195,7 +202,7 @@ def index_keys(source: KeySource) -> Iterator[tuple[int, Chunk | Unreadable]]:
                 if start < stop:
                     yield first + bucket, Chunk(source.segment, key, rows.slice(start, stop))
     except SparklogError as error:
-        yield first, Unreadable(str(error))
+        yield first, Unreadable.of(error)
 
 
 def key_records(source: KeySource) -> Iterator[DecodedRecords]:
@@ -227,14 +234,14 @@ def mark(
 ) -> Marks:
     """Return the marks of one bucket; `reducer` is its number among the buckets of all partitions.
 
-    If a key index is missing or damaged, the marks have a `problem`, and no record is dropped.
+    If a key index is missing or damaged, the marks have an `unreadable`, and no record is dropped.
     """
     slot = bisect_right(partitions, reducer, key=lambda one: one.first) - 1
     mine = partitions[slot]
     found: list[Chunk] = []
     for chunk in chunks:
         if isinstance(chunk, Unreadable):
-            return Marks(slot, problem=chunk.problem)
+            return Marks(slot, unreadable=chunk)
         found.append(chunk)
     table = KeyTable(sorted(found, key=lambda chunk: chunk.place), mine.bits)
     suspects: dict[SegmentKey, Suspects] = {}
@@ -242,8 +249,8 @@ def mark(
         try:
             hashes = key_hashes(files, directory, entry, reducer - mine.first, mine.bits)
         except SparklogError as error:
-            hint = "compact with --reindex reads the keys instead"
-            return Marks(slot, problem=f"{error}; {hint}")
+            hint = "; compact with --reindex reads the keys instead"
+            return Marks(slot, unreadable=Unreadable.of(error, hint))
         suspected = table.suspects(hashes)
         if len(suspected.deltas):
             suspects[entry.key] = suspected

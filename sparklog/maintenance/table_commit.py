@@ -5,7 +5,7 @@ from sparklog.errors import ForgottenTopicError
 from sparklog.maintenance.job import JobContext
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import TopicDescription
-from sparklog.table.delta_log import entry_path
+from sparklog.table.delta_log import DELTA_LOG, entry_path
 from sparklog.table.of_topic import Change, commit, table_directory
 
 
@@ -13,8 +13,9 @@ def commit_change(context: JobContext, topic: TopicDescription, change: Change) 
     """Commit a change of a topic's table. Raises as `commit`, and ForgottenTopicError.
 
     Vacuum lists the directory of a deleted topic once. What a job writes after that, vacuum would
-    never find: if the topic is being erased, the files of the change and its entry are deleted. A
-    table that outlives its topic (`sparklog.table.delete=false`) gets the change.
+    never find: if the topic is being erased, the files of the change and its entry are deleted, and
+    the directory if no other data file is left. A table that outlives its topic
+    (`sparklog.table.delete=false`) gets the change.
     """
     if not TopicConfig.parse(topic.configs).table_delete:
         commit(context.files, topic, context.clock, change)
@@ -28,6 +29,7 @@ def commit_change(context: JobContext, topic: TopicDescription, change: Change) 
         context.image(topic)
     except ForgottenTopicError:
         context.files.delete_many(paths)
-        if next(context.files.list(topic_directory(topic), recursive=True), None) is None:
+        left = context.files.list(topic_directory(topic), recursive=True)
+        if all(one.path.startswith(f"{directory}/{DELTA_LOG}/") for one in left):
             context.files.delete_tree(topic_directory(topic))
         raise

@@ -12,6 +12,7 @@ retention   drops whole files, but only if no rows of lower offsets of their par
             table start rises
 """
 
+import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ import pyarrow as pa
 from sparklog.clock import Clock
 from sparklog.config.times import iso_ms
 from sparklog.config.topic import TopicConfig
-from sparklog.errors import SparklogError
+from sparklog.errors import CorruptMetadataError, MissingFileError, SparklogError
 from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.maintenance.table_commit import commit_change
 from sparklog.model import TopicDescription
@@ -49,6 +50,8 @@ from sparklog.table.parquet import (
 from sparklog.table.rows import read_rows
 from sparklog.table.schema import ARROW_SCHEMA
 from sparklog.table.snapshot import DataFile, Snapshot
+
+_logger: Final = logging.getLogger(__name__)
 
 TIER_FILES: Final = 8
 """A tier with fewer files is not merged. Also the factor between the sizes of two tiers."""
@@ -256,12 +259,25 @@ def _is_before(
 ) -> bool:
     """Whether every row is older than a time.
 
-    If statistics do not tell, the rows are read, but not before the file itself is older.
+    If statistics do not tell, the rows are read, but not before the file itself is older. If they
+    cannot be read, the file stays.
     """
     newest_ms = _newest_ms(file)
-    if newest_ms is None and file.action["modificationTime"] < before_ms:
-        newest_ms = read_newest_ms(opened(context.files, f"{table_directory(topic)}/{file.path}"))
+    if _lacks_times(file) and file.action["modificationTime"] < before_ms:
+        try:
+            path = f"{table_directory(topic)}/{file.path}"
+            newest_ms = read_newest_ms(opened(context.files, path))
+        except (CorruptMetadataError, MissingFileError) as error:
+            _logger.warning("topic %r: the file stays in its table: %s", topic.name, error)
     return newest_ms is not None and newest_ms < before_ms
+
+
+def _lacks_times(file: DataFile) -> bool:
+    """Whether another engine has collected no statistics of times.
+
+    Files of sparklog (sorted, with a count of rows) lack only times after the year 9999.
+    """
+    return file.max_timestamp is None and not (file.is_sorted and file.rows is not None)
 
 
 def _newest_ms(file: DataFile) -> int | None:

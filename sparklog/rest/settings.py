@@ -64,7 +64,7 @@ class Settings(BaseSettings):
     lookup_timeout_ms: Positive = 30_000
     """How long the lookups of one request may take."""
     storage_timeout_ms: Positive = 45_000
-    """How long a request may wait for the storage; then it is answered with 503."""
+    """How long a request may wait for the storage; then it is answered with an error."""
     send_timeout_ms: Positive = 60_000
     """How long a client may take to receive a part of an answer."""
     shutdown_timeout_ms: Positive = 30_000

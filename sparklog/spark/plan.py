@@ -1,7 +1,8 @@
 """From options to offset ranges: the ranges of a batch, and the start of a stream."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -263,9 +264,21 @@ def _check_uncleaned(wanted: ReadRange, cleaner_offset: int) -> None:
 class SliceFinder:
     """Finds the segments of planned ranges: the pinned ones, else those that topics have now."""
 
-    def __init__(self, catalog: Catalog, isolation: str, *, fails: bool) -> None:
-        """`fails` says whether data that is no longer there is an error."""
+    def __init__(
+        self,
+        catalog: Catalog,
+        isolation: str,
+        *,
+        fails: bool,
+        anew: Callable[[], Catalog] | None = None,
+    ) -> None:
+        """`fails` says whether data that is no longer there is an error.
+
+        `anew` opens the log dir anew. Give it with a catalog that was opened a while ago: the log
+        dir may have been replaced since then.
+        """
         self._catalog = catalog
+        self._anew = anew or (lambda: catalog)
         self._isolation = isolation
         self._fails = fails
         self._readers: dict[str, TopicReader | None] = {}
@@ -293,9 +306,16 @@ class SliceFinder:
         return self._readers[wanted.topic_id]
 
     def _opened(self, wanted: ReadRange) -> TopicReader | None:
-        topic = self._catalog.log.image([wanted.topic_id]).topic(wanted.topic_id)
-        if topic is None or topic.closed_ms is not None:
+        topic = self._existing(wanted.topic_id)
+        if topic is None:
             problem = f"topic {wanted.topic!r} was deleted after the read was planned"
             lost(UnknownTopicError(problem, topic=wanted.topic), fails=self._fails)
             return None
         return TopicReader(self._catalog.files, topic.description, topic)
+
+    def _existing(self, topic_id: str) -> TopicImage | None:
+        with suppress(SparklogError):
+            if found := self._catalog.log.image([topic_id]).existing(topic_id):
+                return found
+        self._catalog = self._anew()
+        return self._catalog.log.image([topic_id]).existing(topic_id)

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from sparklog.errors import MissingFileError, SparklogError
+from sparklog.errors import MissingFileError
 from sparklog.log.names import topic_dir
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import Slice
@@ -48,11 +48,12 @@ class ReadTask:
     def finder(self) -> SliceFinder:
         """Return a finder of the segments of ranges, as the newest image has them."""
         kept = pickle.dumps(self._files)
-        try:
-            _catalog(kept).image()
-        except SparklogError:  # the log dir may have been replaced since a worker opened it
+
+        def anew() -> Catalog:
             _catalog.cache_clear()
-        return SliceFinder(_catalog(kept), self._isolation, fails=self._fails)
+            return _catalog(kept)
+
+        return SliceFinder(_catalog(kept), self._isolation, fails=self._fails, anew=anew)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of a range in the order of the log."""

@@ -137,9 +137,8 @@ class DeltaLog:
         if hint is not None and (version is None or hint <= version):
             yield hint, [f"{hint:020d}{_CHECKPOINT}"]
         names = [one.path.rpartition("/")[2] for one in self._files.list(self._directory)]
-        for found, some in complete_checkpoints(names):
-            if version is None or found <= version:
-                yield found, some
+        listed = complete_checkpoints(names)
+        yield from (one for one in listed if version is None or one[0] <= version)
 
     def _of_checkpoint(self, names: Sequence[str]) -> list[Action]:
         """Return the actions of a checkpoint's files and, in Delta's format V2, of its sidecars."""

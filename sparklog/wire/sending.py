@@ -207,7 +207,7 @@ class Sender:
         if isinstance(first, FileRange) and (first.size >= SENDFILE_BYTES or first is self._rest):
             count = os.sendfile(own.fileno(), first.file.fileno(), first.start, first.size)
             if not count:
-                raise OSError(errno.EIO, "the file is shorter than it was")
+                raise _shorter(first)
             self._sent.sendfile_calls += 1
             self._sent.sendfile_bytes += count
             self._drop(count)
@@ -247,8 +247,12 @@ def _front(piece: Piece, size: int) -> memoryview:
         return memoryview(piece)[:size]
     data = piece.file(piece.start, min(size, piece.size))
     if not data:
-        raise OSError(errno.EIO, "the file is shorter than it was")
+        raise _shorter(piece)
     return data
+
+
+def _shorter(piece: FileRange) -> OSError:
+    return OSError(errno.EIO, "the file is shorter than it was", piece.file.path)
 
 
 def _behind(piece: Piece, size: int) -> Piece:

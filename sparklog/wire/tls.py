@@ -19,7 +19,9 @@ class Tls:
         """Load the certificate and its key. Raises InvalidOptionError."""
         self._files = certificate, key
         self._watched = WatchedFiles(certificate, key)
-        self.context = _context(certificate, key)
+        self.context = self._newest = _context(certificate, key)
+        # A context keeps a certificate for each kind of key, so a new one gets a new context.
+        self.context.sni_callback = self._take_newest
 
     def follow(self) -> None:
         """Load the files again if they have changed: later handshakes show the new certificate.
@@ -29,12 +31,15 @@ class Tls:
         if not self._watched.have_changed():
             return
         try:
-            _context(*self._files)  # a context that loads half of a pair serves nobody any more
-            self.context.load_cert_chain(*self._files)
-        except (OSError, InvalidOptionError) as error:
+            self._newest = _context(*self._files)
+        except InvalidOptionError as error:
             log.error("%s; the certificate stays as it was", error)
         else:
             log.info("certificate %s read again", self._files[0])
+
+    def _take_newest(self, connection: ssl.SSLObject, *_: object) -> None:
+        """Let a handshake use the newest certificate. Called with and without a server's name."""
+        connection.context = self._newest
 
 
 def tls_of(settings: Settings) -> Tls | None:

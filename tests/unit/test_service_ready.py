@@ -29,6 +29,12 @@ class Storage:
         return Readiness(self.look, SparklogError.__str__)
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer may take as long as a loaded machine needs."""
+    monkeypatch.setattr(service_ready, "WAIT_S", 30)
+
+
 def asked(storage: Storage) -> str | None:
     storage.may_answer.set()
     return asyncio.run(storage.readiness().problem())
@@ -59,6 +65,7 @@ def test_a_storage_that_does_not_answer_is_looked_at_once(monkeypatch: pytest.Mo
 
         storage.may_answer.set()
         await turns_until(lambda: readiness._looking is None)
+        monkeypatch.setattr(service_ready, "WAIT_S", 30)
         assert (await readiness.problem(), storage.looks) == (None, 2)
         readiness.close()
 

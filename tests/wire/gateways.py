@@ -5,7 +5,7 @@ import io
 import struct
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -81,10 +81,10 @@ def gateway(log_dir: str | Path, **values: object) -> Iterator[RunningGateway]:
         running.close()
 
 
-def certificate_in(folder: Path) -> dict[str, Path]:
+def certificate_in(folder: Path, *, key: Sequence[str] = ("rsa:2048",)) -> dict[str, Path]:
     """Settings of a gateway with a certificate of 127.0.0.1, and its key, made there."""
     found = {"ssl_certificate_file": folder / "c.pem", "ssl_key_file": folder / "k.pem"}
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
+    command = ["openssl", "req", "-x509", "-newkey", *key, "-nodes", "-days", "1"]
     command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
     command += ["-out", str(found["ssl_certificate_file"]), "-keyout", str(found["ssl_key_file"])]
     subprocess.run(command, check=True, capture_output=True)

@@ -82,7 +82,8 @@ class TestFetch:
         """Bytes of an object store are in memory until a client takes them, and it may be slow."""
         produce(client, "a", "b", "c")
         running.server.gateway.sent.held_bytes += HELD_BYTES_MAX
-        assert values(fetched(client, topic)[0]) == ["a"]
+        patient = {"min_bytes": 1_000_000, "wait_ms": 60_000}
+        assert values(fetched(client, topic, **patient)[0]) == ["a"]
         running.server.gateway.sent.held_bytes -= HELD_BYTES_MAX
         assert values(fetched(client, topic)[0]) == ["a", "b", "c"]
 

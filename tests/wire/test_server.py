@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -130,12 +130,15 @@ class TestTls:
             client.socket.unwrap()
         assert [one.getMessage() for one in caplog.records if one.name == "asyncio"] == []
 
+    @pytest.mark.parametrize("key", [("rsa:2048",), ("ec", "-pkeyopt", "ec_paramgen_curve:P-256")])
     def test_a_renewed_certificate_is_shown_to_later_clients(
-        self, tmp_path: Path, certificate: dict[str, Path]
+        self, tmp_path: Path, key: Sequence[str]
     ) -> None:
+        """A context of OpenSSL would keep one for each kind of key, and prefer the old one."""
+        certificate = certificate_in(tmp_path, key=("ec", "-pkeyopt", "ec_paramgen_curve:P-256"))
         with gateway(tmp_path / "log", listen=("SSL://127.0.0.1:0",), **certificate) as running:
             before = ssl.get_server_certificate(("127.0.0.1", running.port))
-            certificate_in(tmp_path)
+            certificate_in(tmp_path, key=key)
             until(lambda: ssl.get_server_certificate(("127.0.0.1", running.port)) != before)
 
     def test_a_damaged_one_changes_nothing_and_is_told(

@@ -2,7 +2,8 @@
 
 A handler answers for what is wrong in a request. It raises what keeps it from an answer: the
 storage is away or full, the metadata is damaged. Then each part of the request has the same code
-(`code_of`), after which clients ask again, as of a broker.
+(`code_of`). After it consumers, producers and groups ask again, as of a broker; an administrator
+gets the error.
 """
 
 import logging
@@ -54,6 +55,10 @@ _CODES: Final = {
     ApiKey.INIT_PRODUCER_ID: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ApiKey.LIST_TRANSACTIONS: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ApiKey.METADATA: ErrorCode.LEADER_NOT_AVAILABLE,
+    # Kafka Streams ends after another code (InternalTopicManager.getTopicPartitionInfo).
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: ErrorCode.LEADER_NOT_AVAILABLE,
+    # Java's AbortTransactionHandler gives up after KAFKA_STORAGE_ERROR.
+    ApiKey.WRITE_TXN_MARKERS: ErrorCode.NOT_LEADER_OR_FOLLOWER,
 }
 
 
@@ -202,7 +207,9 @@ def _replicas(call: Call, error: Fields) -> Fields:
     return {"results": [{"topic_name": one["name"], **one} for one in found]}
 
 
-def _elections(call: Call, error: Fields) -> Fields:
+def _elections(call: Call, error: Fields) -> Fields | None:
+    if call.version == 0 and call.request().topic_partitions is None:
+        return None  # version 0 has an error only for each partition
     topics = [
         {
             "topic": topic.topic,

@@ -150,7 +150,8 @@ class FetchRequest:
                     limits = limits.after(answer.size)
                 found.append(answer)
             answers.append(TopicFetched(topic, found))
-        self.is_late = limits.is_late()
+        is_cut = max_bytes < self.max_bytes and any(one.size for _, some in answers for one in some)
+        self.is_late = is_cut or limits.is_late()
         return answers
 
     def _room(self) -> int:

@@ -15,6 +15,7 @@ from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.runner import executed
 from sparklog.maintenance.verify import verify
 from sparklog.table.of_topic import commit
+from tests.erasing import flip
 from tests.logs import append, log_files
 from tests.maintenance import alter, context_of, new_topic
 from tests.sweeping import Stuck, delete, directory_of, remove, sweep
@@ -89,6 +90,16 @@ class TestRemovedMeanwhile:
 
         assert executed(step).problems
 
+    @pytest.mark.parametrize("name", ["build_table", "compact", "merge_segments"])
+    def test_hides_no_damage(self, log_dir: str, name: str) -> None:
+        """Others replace a segment, while the task finds that another one is damaged."""
+        step = planned(log_dir, name)
+        remove(log_dir, 0)
+        for path in log_files(log_dir):
+            flip(path, 70)
+
+        assert executed(step).problems
+
 
 class TestTableOfAnErasedTopic:
     @pytest.mark.parametrize(("is_kept", "files"), [(False, 0), (True, 2)])
@@ -98,14 +109,43 @@ class TestTableOfAnErasedTopic:
         """Vacuum has listed the directory before the table is committed there."""
         alter(log_dir, sparklog_table_delete=str(not is_kept).lower())
         step, directory = planned(log_dir, "build_table"), directory_of(log_dir)
-
-        def late(*arguments: Any) -> Any:
-            erase(log_dir)
-            (directory / "table").mkdir(parents=True, exist_ok=True)
-            return commit(*arguments)
-
-        monkeypatch.setattr(table_commit, "commit", late)
+        erase_before_commits(log_dir, monkeypatch)
         outcome = executed(step)
 
-        assert len([one for one in directory.rglob("*") if one.is_file()]) == files
+        assert len(files_in(directory)) == files
         assert (directory.exists(), outcome.counts.get("conflicts", 0)) == (is_kept, not is_kept)
+
+    def test_leaves_the_files_of_others(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        step, directory = planned(log_dir, "build_table"), directory_of(log_dir)
+        erase_before_commits(log_dir, monkeypatch, "other.parquet")
+        executed(step)
+
+        assert files_in(directory) == [directory / "table" / "other.parquet"]
+
+    def test_leaves_no_checkpoint(self, log_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        step, directory = planned(log_dir, "build_table"), directory_of(log_dir)
+        erase_before_commits(log_dir, monkeypatch, "_delta_log/_last_checkpoint")
+        executed(step)
+
+        assert not directory.exists()
+
+
+def erase_before_commits(log_dir: str, monkeypatch: pytest.MonkeyPatch, *files: str) -> None:
+    """Erase the topic before the table is committed; `files` of the table are made then."""
+    table = directory_of(log_dir) / "table"
+
+    def late(*arguments: Any) -> Any:
+        erase(log_dir)
+        table.mkdir(parents=True, exist_ok=True)
+        after = commit(*arguments)
+        for name in files:
+            (table / name).write_text("{}")
+        return after
+
+    monkeypatch.setattr(table_commit, "commit", late)
+
+
+def files_in(directory: Path) -> list[Path]:
+    return [one for one in directory.rglob("*") if one.is_file()]

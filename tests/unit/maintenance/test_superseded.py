@@ -215,16 +215,17 @@ class TestMark:
         assert {key: sorted(some) for key, some in marks.superseded.items()} == {
             log.partition.segments[0].key: [0, 2]
         }
-        assert (marks.slot, marks.suspects, marks.problem) == (0, {}, None)
+        assert (marks.slot, marks.suspects, marks.unreadable) == (0, {}, None)
 
     def test_says_what_is_wrong(self) -> None:
         log = Compacted().put("a=1")
         ((_, chunk),) = chunks(log)
-        found: list[Chunk | Unreadable] = [chunk, Unreadable("t.log, position 7: damaged")]
+        damage = Unreadable("t.log, position 7: damaged", is_missing=False)
+        found: list[Chunk | Unreadable] = [chunk, damage]
         buckets = [Buckets(first=first, bits=2, indexed=[]) for first in (0, 4, 8)]
         marks = mark(log.partition.files, DIRECTORY, buckets, 5, iter(found))
 
-        assert (marks.slot, marks.problem) == (1, "t.log, position 7: damaged")
+        assert (marks.slot, marks.unreadable) == (1, damage)
         assert (marks.superseded, marks.suspects) == ({}, {})
 
 

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.clock import ManualClock
+from sparklog.errors import CorruptMetadataError
 from sparklog.maintenance.table_files import (
     TIER_FILES,
     CompactWork,
@@ -236,6 +237,9 @@ class TestRetention:
         assert counted(build(log.context), "dropped_files") == [1]
         assert (marks_of(log.partition), build(log.context)) == ({0: Mark(1, 2)}, [])
         log.wait(3_000)
+        spied.side_effect = CorruptMetadataError("damaged")
+        assert build(log.context) == []
+        spied.side_effect = read_newest_ms
         assert counted(build(log.context), "dropped_files") == [1]
 
     def test_rows_without_a_timestamp_are_as_old_as_their_file(self) -> None:

@@ -76,5 +76,5 @@ def counting(plan: Plan, counts: Conflicts) -> Plan:
 
 
 def is_passing(error: SparklogError) -> bool:
-    """Whether the same records may land when they are written again."""
+    """Return True if the same records may land in a second write."""
     return isinstance(error, LateWriterError | FencedLeaderEpochError)

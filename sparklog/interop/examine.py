@@ -127,7 +127,7 @@ def _written(source: Source, view: Bytes, position: int, batches: BatchTable) ->
 
 
 def _is_zero(source: Source, position: int) -> bool:
-    """Whether the file has only zeros from `position` on."""
+    """Return True if all bytes from `position` to the end of the file are zero."""
     return not any(
         byte_view(source.files.view(source.name, WINDOW_BYTES, start)).any()
         for start in range(position, source.size, WINDOW_BYTES)

@@ -180,7 +180,7 @@ class _Compaction:
         )
 
     def _is_current(self, slot: int) -> bool:
-        """Whether all segments of a partition in this round are still live."""
+        """Return True if the log still has all segments of a partition in this round."""
         plan = self.partitions[slot].plan
         return self.context.are_live(self.topic, [*plan.clean, *plan.dirty])
 

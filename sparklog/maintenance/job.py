@@ -89,18 +89,19 @@ class JobContext:
     def are_gone(
         self, topic: TopicDescription, entries: Iterable[SegmentEntry], error: SparklogError
     ) -> bool:
-        """Whether a task on these segments failed because others have removed one meanwhile.
+        """Return True if a task has failed because another job has removed one of its segments.
 
-        Then it is no problem: the next run looks at the segments that there are then.
+        This is no problem: the next run looks at the segments that there are then.
         """
         return isinstance(error, MissingFileError) and not self.are_live(topic, entries)
 
     def are_live(self, topic: TopicDescription, entries: Iterable[SegmentEntry]) -> bool:
-        """Whether all of these segments are in the log; False if the topic is being erased."""
+        """Return True if the log has all of these segments, and vacuum does not erase the topic."""
         image = self.catalog.image(topic).topic(topic.topic_id)
         if image is None or image.is_erased:
             return False
-        return all(image.partition(one.partition).live.find([one.key]) for one in entries)
+        keys = {one.key for one in entries}
+        return image.find(keys).keys() == keys
 
 
 class Job(Protocol):

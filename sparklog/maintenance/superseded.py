@@ -163,7 +163,7 @@ class Unreadable(NamedTuple):
 
     problem: str
     is_missing: bool
-    """Whether a file is not there."""
+    """True if the error is that of a missing file."""
 
     @classmethod
     def of(cls, error: SparklogError, hint: str = "") -> "Unreadable":

@@ -12,9 +12,9 @@ from sparklog.table.of_topic import Change, commit, table_directory
 def commit_change(context: JobContext, topic: TopicDescription, change: Change) -> None:
     """Commit a change of a topic's table. Raises as `commit`, and ForgottenTopicError.
 
-    Vacuum lists the directory of a deleted topic once. What a job writes after that, vacuum would
-    never find: if the topic is being erased, the files of the change and its entry are deleted, and
-    the directory if no other data file is left. A table that outlives its topic
+    Vacuum lists the directory of a deleted topic once, and finds no file that a job writes later.
+    So if vacuum erases the topic meanwhile, this function deletes the files of the change and its
+    entry, and the directory if no other data file is left. A table that outlives its topic
     (`sparklog.table.delete=false`) gets the change.
     """
     if not TopicConfig.parse(topic.configs).table_delete:

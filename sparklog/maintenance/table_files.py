@@ -257,7 +257,7 @@ def _retention_ms(context: JobContext, topic: TopicDescription) -> int:
 def _is_before(
     context: JobContext, topic: TopicDescription, file: DataFile, before_ms: int
 ) -> bool:
-    """Whether every row is older than a time.
+    """Return True if every row of a file is older than a time.
 
     If statistics do not tell, the rows are read, but not before the file itself is older. If they
     cannot be read, the file stays.
@@ -273,7 +273,7 @@ def _is_before(
 
 
 def _lacks_times(file: DataFile) -> bool:
-    """Whether another engine has collected no statistics of times.
+    """Return True if another engine has written the file without statistics of times.
 
     Files of sparklog (sorted, with a count of rows) lack only times after the year 9999.
     """

@@ -51,7 +51,7 @@ class TopicKeys:
 
     @property
     def of_parts(self) -> bool:
-        """Whether there is a key of a part of the topic: only its own row needs no opened topic."""
+        """True if a part of the topic is touched; its own row alone needs no opened topic."""
         return bool(
             self.segments
             or self.partitions

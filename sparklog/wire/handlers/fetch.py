@@ -92,7 +92,7 @@ def _is_due(request: FetchRequest, topics: Topics) -> bool:
     partitions = [one for topic in topics for one in topic.partitions]
     return (
         sum(one.size for one in partitions) >= request.min_bytes
-        or request.is_late
+        or request.is_cut_short
         or not partitions
         or any(one.is_urgent for one in partitions)
     )

@@ -79,14 +79,16 @@ class _Limits(NamedTuple):
 class FetchRequest:
     """A request, and values derived from it."""
 
-    __slots__ = ("asked", "call", "is_late", "isolation", "max_bytes", "min_bytes")
+    __slots__ = ("asked", "call", "is_cut_short", "isolation", "max_bytes", "min_bytes")
 
     def __init__(self, call: Call, asked: FetchAsked) -> None:
         self.call = call
         self.asked = asked
         self.isolation = asked.isolation
-        self.is_late = False
-        """Whether the last `read` took READ_MS or longer: such an answer is sent at once."""
+        self.is_cut_short = False
+        """True if the last `read` ended early, for want of time or of memory.
+
+        Such an answer is sent at once."""
         self.max_bytes = min(max(asked.max_bytes, 0), FETCH_MAX_BYTES)
         """How many bytes of batches an answer has at most; one batch alone may be larger."""
         self.min_bytes = min(asked.min_bytes, self.max_bytes)
@@ -150,8 +152,9 @@ class FetchRequest:
                     limits = limits.after(answer.size)
                 found.append(answer)
             answers.append(TopicFetched(topic, found))
-        is_cut = max_bytes < self.max_bytes and any(one.size for _, some in answers for one in some)
-        self.is_late = is_cut or limits.is_late()
+        has_room = max_bytes >= self.min_bytes
+        has_batches = any(one.size for _, some in answers for one in some)
+        self.is_cut_short = limits.is_late() or (has_batches and not has_room)
         return answers
 
     def _room(self) -> int:

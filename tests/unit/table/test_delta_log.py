@@ -4,11 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
-from urllib.parse import quote
-from uuid import uuid4
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from sparklog.clock import ManualClock
@@ -150,29 +146,6 @@ class TestCheckpoints:
         assert (after.transactions, after.metadata) == (before.transactions, before.metadata)
         assert (after.protocol, after.foreign) == (before.protocol, ())
 
-    @pytest.mark.parametrize("form", ["json", "parquet", "parts"])
-    def test_of_other_forms_are_read(self, world: World, form: str) -> None:
-        """Another engine writes them, and deletes the entries before them."""
-        world.commit(add("a"), add("b"))
-        state, name = world.commit(add("c")), f"{1:020d}.checkpoint"
-        of_files = [encode(replace(state, files={one: state.files[one]})) for one in state.files]
-        if form == "parts":
-            paths = [f"{name}.{part:010d}.{3:010d}.parquet" for part in (1, 2, 3)]
-        else:
-            paths = [f"_sidecars/{number} {uuid4()}.parquet" for number in range(3)]
-            told = [{"sidecar": {"path": quote(path.removeprefix("_sidecars/"))}} for path in paths]
-            lines = "\n".join(map(json.dumps, [{"checkpointMetadata": {"version": 0}}, *told]))
-            main = lines.encode() if form == "json" else _parquet(told)
-            world.files.write_new(f"{LOG}/{name}.{uuid4()}.{form}", main)
-        for path, data in zip(paths, of_files, strict=True):
-            world.files.write_new(f"{LOG}/{path}", data)
-        world.files.delete(f"{LOG}/{0:020d}.json")
-
-        assert world.log.snapshot() == replace(state, timestamp_ms=0, foreign=[])
-        world.files.delete(f"{LOG}/{paths[1]}")
-        with pytest.raises(CorruptMetadataError, match=r"00000.json is missing, and version 1 is"):
-            world.log.snapshot()
-
     def test_are_found_without_their_hint(self, many: World) -> None:
         many.files.delete(f"{LOG}/_last_checkpoint")
         many.files.delete(f"{LOG}/{0:020d}.json")
@@ -277,12 +250,6 @@ class TestCheckpoints:
         world.files.overwrite(f"{LOG}/_last_checkpoint", hint)
 
         assert world.log.snapshot().version == 0
-
-
-def _parquet(actions: list[dict[str, Any]]) -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(actions), sink)
-    return bytes(sink.getvalue())
 
 
 class Contested(MemoryFiles):

@@ -6,6 +6,6 @@ refuses to listen beyond loopback without tokens, and answers waiting fetches wh
 
 from sparklog.rest.app import create_app
 from sparklog.rest.settings import Settings
-from sparklog.service_settings import settings_of
+from sparklog.service.settings import settings_of
 
 app = create_app(settings_of(Settings))

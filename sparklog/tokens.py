@@ -32,7 +32,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field
 
 from sparklog.errors import InvalidConfigError, InvalidOptionError
-from sparklog.watched_files import WatchedFiles
+from sparklog.service.watched_files import WatchedFiles
 
 log: Final = logging.getLogger("sparklog.tokens")
 

@@ -45,7 +45,7 @@ def gateway(context: typer.Context) -> None:
 
     Every option is a variable, too: --num-partitions is SPARKLOG_NUM_PARTITIONS.
     """
-    from sparklog.service_memory import leave_out_unused, spare_arrow
+    from sparklog.service.memory import leave_out_unused, spare_arrow
 
     leave_out_unused()
     spare_arrow()
@@ -74,7 +74,7 @@ _SETTINGS: dict[str, Callable[[], type[Any]]] = {
 
 def _given(context: typer.Context, kind: type[Any]) -> Any:
     """Return the settings: the options that were given, and for the rest the environment."""
-    from sparklog.service_settings import settings_of
+    from sparklog.service.settings import settings_of
 
     before = context.find_root().params
     if before["storage"]:
@@ -89,7 +89,7 @@ def _given(context: typer.Context, kind: type[Any]) -> Any:
 
 def _arguments(kind: type[Any]) -> type:
     """Return a class with a field for each setting, None where the option is not given."""
-    from sparklog.service_settings import option_of
+    from sparklog.service.settings import option_of
 
     return make_dataclass(
         "ServiceArguments",

@@ -3,7 +3,7 @@
     keep_house           after a commit, in a thread of its own: a fold takes tens of milliseconds
                          or more, and no commit waits for it
     keep_house_late      the same in a service: only if its housekeeper has not folded for long
-    keep_house_while     in a housekeeper (`sparklog.housekeeper`), which folds all the time
+    keep_house_while     in a housekeeper (`sparklog.service.housekeeper`), which folds all the time
 
 A process that ends waits at most EXIT_WAIT_SECONDS for its fold; an interrupted fold leaves files
 that no entry names. A forked child begins without the thread; `follow` gives its logs new locks. A

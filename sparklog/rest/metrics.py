@@ -11,7 +11,7 @@ from prometheus_client.core import (
 )
 
 from sparklog.group_commit.share import Counts
-from sparklog.service_metrics import Latencies, committed
+from sparklog.service.metrics import Latencies, committed
 
 
 class Metrics:

@@ -20,8 +20,8 @@ from sparklog.rest.app import create_app
 from sparklog.rest.joined import JoinedWrites
 from sparklog.rest.service import Service
 from sparklog.rest.settings import Settings
-from sparklog.service_files import allow_many_files
-from sparklog.service_logs import set_up_logs
+from sparklog.service.logs import set_up_logs
+from sparklog.service.open_files import allow_many_files
 from sparklog.tokens import check_listening
 
 PIPELINED_MAX: Final = 100

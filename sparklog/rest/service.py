@@ -21,7 +21,6 @@ from sparklog.errors import (
 from sparklog.group_commit.queue import GroupCommit
 from sparklog.group_commit.rows import Rows
 from sparklog.group_commit.share import Written
-from sparklog.housekeeper import LOOK_S, Housekeeper
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.log_reader.poll import Poll
@@ -31,7 +30,8 @@ from sparklog.model import TopicDescription
 from sparklog.rest.errors import OUT_OF_TIME, ApiError, refusal_of
 from sparklog.rest.metrics import Metrics
 from sparklog.rest.settings import Settings
-from sparklog.service_ready import Readiness
+from sparklog.service.housekeeper import LOOK_S, Housekeeper
+from sparklog.service.ready import Readiness
 from sparklog.storage import open_files
 from sparklog.tokens import Tokens
 

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from sparklog.group_commit.queue import CommitLimits
-from sparklog.service_settings import PREFIX, Texts
+from sparklog.service.settings import PREFIX, Texts
 
 Positive = Annotated[int, Field(gt=0)]
 MIB = 1024 * 1024

@@ -15,7 +15,6 @@ from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import LogDirError, SparklogError, TopicExistsError
 from sparklog.group_commit.appends import AppendCommit, AppendLimits
-from sparklog.housekeeper import Housekeeper
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.log_reader.ranges import BatchRanges
 from sparklog.metadata.catalog import Catalog
@@ -23,6 +22,7 @@ from sparklog.metadata.cluster import Endpoint
 from sparklog.metadata.housekeeping import keep_house_late
 from sparklog.metadata.image import Image
 from sparklog.model import TopicDescription
+from sparklog.service.housekeeper import Housekeeper
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import open_log_dir
 from sparklog.tokens import Tokens

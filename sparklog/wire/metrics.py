@@ -11,7 +11,7 @@ from prometheus_client.core import (
     Metric,
 )
 
-from sparklog.service_metrics import Latencies, committed
+from sparklog.service.metrics import Latencies, committed
 from sparklog.wire.versions import ApiKey
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ import uvloop
 from sparklog.clock import Clock, SystemClock
 from sparklog.errors import SparklogError
 from sparklog.garbage import collect_as_a_service
-from sparklog.service_files import allow_many_files
-from sparklog.service_logs import set_up_logs
-from sparklog.service_memory import give_back, give_back_code, spare_memory
-from sparklog.service_ready import Readiness
+from sparklog.service.logs import set_up_logs
+from sparklog.service.memory import give_back, give_back_code, spare_memory
+from sparklog.service.open_files import allow_many_files
+from sparklog.service.ready import Readiness
 from sparklog.wire.connection import Connection
 from sparklog.wire.gateway import Gateway
 from sparklog.wire.grants import Grants

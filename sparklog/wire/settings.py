@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from sparklog.log.names import PARTITIONS_MAX
-from sparklog.service_settings import PREFIX, Texts, split
+from sparklog.service.settings import PREFIX, Texts, split
 
 Positive = Annotated[int, Field(gt=0)]
 Partitions = Annotated[int, Field(gt=0, le=PARTITIONS_MAX)]

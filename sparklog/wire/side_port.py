@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from sparklog.errors import SparklogError
-from sparklog.service_metrics import CONTENT_TYPE
+from sparklog.service.metrics import CONTENT_TYPE
 
 HEAD_BYTES_MAX: Final = 8 * 1024
 TIMEOUT_S: Final = 10.0

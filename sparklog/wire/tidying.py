@@ -19,7 +19,6 @@ from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import SparklogError
 from sparklog.fleet import LocalFleet
 from sparklog.garbage import seldom_collected
-from sparklog.housekeeper import Service, work_for
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.tail import merge_tails, merge_tails_in_turn
 from sparklog.metadata.catalog import Catalog
@@ -27,6 +26,7 @@ from sparklog.metadata.housekeeping import keep_house_while
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.metadata.log import MetadataLog
 from sparklog.model import TopicDescription
+from sparklog.service.housekeeper import Service, work_for
 from sparklog.storage import open_files
 from sparklog.wire.instances import Instance, Instances, leader_of
 

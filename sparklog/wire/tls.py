@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from sparklog.errors import InvalidOptionError
-from sparklog.watched_files import WatchedFiles
+from sparklog.service.watched_files import WatchedFiles
 from sparklog.wire.settings import Settings
 
 log: Final = logging.getLogger("sparklog.gateway")

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from sparklog import service_ready
 from sparklog.admin import AdminClient
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.rest.app import create_app
 from sparklog.rest.service import Service
-from sparklog.service_logs import JsonFormatter, set_up_logs
-from sparklog.service_ready import NO_ANSWER
+from sparklog.service import ready as service_ready
+from sparklog.service.logs import JsonFormatter, set_up_logs
+from sparklog.service.ready import NO_ANSWER
 from tests.logs import append
 from tests.rest.conftest import TickingClock, client_for, settings_for
 from tests.rest.tokens import bearer, token_file

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from sparklog import housekeeper as h
 from sparklog.clock import ManualClock
 from sparklog.errors import LogDirError
-from sparklog.housekeeper import (
+from sparklog.service import housekeeper as h
+from sparklog.service.housekeeper import (
     GIVE_BACK_MS,
     GROWTH,
     IDLE_MS,
@@ -347,7 +347,7 @@ def test_an_error_is_told_as_json(
 ) -> None:
     (tmp_path / "program.py").write_text(f"""
 from sparklog.errors import LogDirError
-from sparklog.housekeeper import work_for
+from sparklog.service.housekeeper import work_for
 
 def work(_):
     raise {error!r}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sparklog.errors import InvalidOptionError
-from sparklog.service_settings import settings_of, split, variable_of
+from sparklog.service.settings import settings_of, split, variable_of
 from sparklog.wire.coordinators import INITIAL_MS, limits_of
 from sparklog.wire.sasl import MECHANISMS
 from sparklog.wire.settings import Settings

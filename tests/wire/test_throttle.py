@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 
 from sparklog.admin import NewTopic
-from sparklog.housekeeper import Housekeeper
 from sparklog.metadata.partition_log import PartitionLog
 from sparklog.metadata.segments import NO_PIECES, LiveSegments
 from sparklog.model import SHARED_PREFIX
+from sparklog.service.housekeeper import Housekeeper
 from sparklog.wire import throttle
 from sparklog.wire.throttle import (
     LAG_MS,

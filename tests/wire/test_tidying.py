@@ -9,13 +9,11 @@ from threading import Thread
 import pytest
 from kio.schema.errors import ErrorCode
 
-from sparklog import housekeeper
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
 from sparklog.coordinator.offsets_topic import claim, offsets_topic
 from sparklog.coordinator.placement import partition_of
 from sparklog.errors import StorageError
-from sparklog.housekeeper import Service
 from sparklog.maintenance import compact
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.tail import SLICES_MAX
@@ -23,6 +21,8 @@ from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.fold import fold
 from sparklog.metadata.image import PartitionLog
 from sparklog.model import TopicDescription
+from sparklog.service import housekeeper
+from sparklog.service.housekeeper import Service
 from sparklog.storage import open_files
 from sparklog.testing import TemporaryLogDir
 from sparklog.wire import tidying

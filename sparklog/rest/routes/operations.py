@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from sparklog.rest.deps import service_of, token_of
 from sparklog.rest.errors import UNAVAILABLE, ApiError
-from sparklog.service_metrics import CONTENT_TYPE
+from sparklog.service.metrics import CONTENT_TYPE
 from sparklog.tokens import Resource, Scope
 
 router = APIRouter(tags=["operations"])

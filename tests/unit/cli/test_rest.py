@@ -7,7 +7,7 @@ import pytest
 
 from sparklog.rest import server
 from sparklog.rest.settings import Settings
-from sparklog.service_settings import option_of, variable_of
+from sparklog.service.settings import option_of, variable_of
 from tests.command_line import CommandLine
 
 

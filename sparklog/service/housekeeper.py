@@ -26,8 +26,8 @@ from typing import IO, Final, cast
 from sparklog.clock import Clock, SystemClock
 from sparklog.errors import SparklogError
 from sparklog.garbage import collect_as_a_service
-from sparklog.service_logs import set_up_logs
-from sparklog.service_memory import give_back, give_back_code, spare_memory
+from sparklog.service.logs import set_up_logs
+from sparklog.service.memory import give_back, give_back_code, spare_memory
 
 LOOK_S: Final = 1.0
 """How often a service calls `look`, in seconds."""
@@ -53,7 +53,7 @@ NICE: Final = 5
 work still gets a share. With 10 it got too little: more slices came than were merged."""
 ENVIRON: Final = {"ARROW_DEFAULT_MEMORY_POOL": "system", "TOKIO_WORKER_THREADS": "1"}
 """Environment of the process, unless it is set: for less memory, and fewer threads to wake."""
-log: Final = logging.getLogger("sparklog.housekeeper")
+log: Final = logging.getLogger("sparklog.service.housekeeper")
 
 
 class Housekeeper:

@@ -5,9 +5,9 @@ from threading import Event
 
 import pytest
 
-from sparklog import service_ready
 from sparklog.errors import SparklogError, StorageError
-from sparklog.service_ready import NO_ANSWER, Readiness
+from sparklog.service import ready
+from sparklog.service.ready import NO_ANSWER, Readiness
 from tests.waiting import turns_until
 
 
@@ -32,7 +32,7 @@ class Storage:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer may take as long as a loaded machine needs."""
-    monkeypatch.setattr(service_ready, "WAIT_S", 30)
+    monkeypatch.setattr(ready, "WAIT_S", 30)
 
 
 def asked(storage: Storage) -> str | None:
@@ -54,7 +54,7 @@ def test_a_bug_is_raised() -> None:
 
 
 def test_a_storage_that_does_not_answer_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_ready, "WAIT_S", 0.01)
+    monkeypatch.setattr(ready, "WAIT_S", 0.01)
 
     async def scenario() -> None:
         storage = Storage()
@@ -65,7 +65,7 @@ def test_a_storage_that_does_not_answer_is_looked_at_once(monkeypatch: pytest.Mo
 
         storage.may_answer.set()
         await turns_until(lambda: readiness._looking is None)
-        monkeypatch.setattr(service_ready, "WAIT_S", 30)
+        monkeypatch.setattr(ready, "WAIT_S", 30)
         assert (await readiness.problem(), storage.looks) == (None, 2)
         readiness.close()
 

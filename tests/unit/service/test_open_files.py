@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sparklog.service_files import allow_many_files
+from sparklog.service.open_files import allow_many_files
 
 
 def limits() -> tuple[int, int]:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from sparklog import service_memory
-from sparklog.service_memory import give_back, leave_out_unused
+from sparklog.service import memory
+from sparklog.service.memory import give_back, leave_out_unused
 
 CODE = """
 import sys
 from pathlib import Path
-from sparklog.service_memory import spare_memory
+from sparklog.service.memory import spare_memory
 spare_memory()
 import kio.static.primitive, pyarrow
 pyarrow.array([None])
@@ -41,18 +41,18 @@ def test_what_is_free_is_given_back() -> None:
 
 
 def test_a_library_without_such_calls_is_left_alone() -> None:
-    service_memory._call("no_such_call", 0)
+    memory._call("no_such_call", 0)
 
 
 def test_arrow_uses_the_heaps_of_the_c_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
-    service_memory.spare_arrow()
+    memory.spare_arrow()
     assert os.environ["ARROW_DEFAULT_MEMORY_POOL"] == "system"
 
 
 CODE_OF_A_LIBRARY = """
 import pyarrow
-from sparklog import service_memory
+from sparklog.service import memory
 
 def resident():
     found, is_code = 0, False
@@ -63,9 +63,9 @@ def resident():
             found += int(line.split()[1])
     return found
 
-service_memory.COMPILER = "libarrow.so"
+memory.COMPILER = "libarrow.so"
 before = resident()
-service_memory.give_back_code()
+memory.give_back_code()
 print(resident() < before / 2, pyarrow.array([1, 2]).to_pylist())
 """
 
@@ -82,4 +82,4 @@ def test_a_system_that_does_not_tell_where_code_is(monkeypatch: pytest.MonkeyPat
         raise FileNotFoundError
 
     monkeypatch.setattr("builtins.open", fails)
-    service_memory.give_back_code()
+    memory.give_back_code()

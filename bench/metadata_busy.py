@@ -37,7 +37,7 @@ from sparklog.log.names import CLUSTER_METADATA, LOG_SUFFIX, segment_name, uuid7
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import Edit, PartitionState, TopicEdit
-from sparklog.metadata.housekeeping import keep_house_now
+from sparklog.metadata.fold import fold, is_due
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
 from sparklog.model import SegmentEntry
@@ -94,7 +94,7 @@ def _hour(folder: Path, is_quick: bool) -> list[Figure]:
     """Commit the entries of an hour, none of them cleaned; open the log dir again."""
     (topic,) = write_large(folder, 1, PARTITIONS)
     files = open_files(str(folder))
-    log = MetadataLog(files, SystemClock(), flush=False, after_commit=keep_house_now)
+    log = MetadataLog(files, SystemClock(), flush=False, after_commit=_fold_if_due)
     count = PER_HOUR // 20 if is_quick else PER_HOUR
     begun = time.perf_counter()
     for number in range(count):
@@ -110,6 +110,11 @@ def _hour(folder: Path, is_quick: bool) -> list[Figure]:
         Figure(group, "disk", sum(one.bytes for one in found) / 1e6, "MB"),
         Figure(group, "opening from the last fold", opened.seconds, "s", Bar(most=0.5)),
     ]
+
+
+def _fold_if_due(log: MetadataLog) -> None:
+    if is_due(log.read_last(), log.bytes_behind):
+        fold(log)
 
 
 def _many_partitions(folder: Path, rounds: int) -> list[Figure]:

@@ -249,7 +249,7 @@ class TestPutNew:
     def test_loses_to_a_name_that_came_meanwhile(
         self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(os.path, "lexists", lambda _: False)
+        monkeypatch.setattr(os, "access", lambda *_: False)
         files.put_new("a", b"first")
 
         assert not files.put_new("a", b"second")

@@ -141,7 +141,6 @@ class TestDurable:
     def test_is_remembered_for_long_only_if_it_failed(
         self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(local_file, "FINISHED_MAX", 2)
         bad = written(files, "bad")
         with pytest.raises(StorageError):
             files.sync([bad])

@@ -7,10 +7,8 @@ A record is written `key=value`; `key` alone is a tombstone, `=value` a record w
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Self
 
-import numpy as np
 from hypothesis import strategies as st
 
 from sparklog.fleet import LocalFleet
@@ -18,14 +16,13 @@ from sparklog.maintenance.compact import compact
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.metadata.catalog import Landed, TopicPlan
 from sparklog.metadata.edit import PartitionState
-from sparklog.model import Codec, TimestampType, TopicDescription
+from sparklog.model import Codec, TopicDescription
 from sparklog.record import layout
-from sparklog.record.encode import BatchSettings, RecordColumns, encode
 from tests.damage import Log
 from tests.maintenance import context_of
 from tests.naive.compaction import NaiveLog
-from tests.naive.records import Record, binary_column, header_column, timestamps
-from tests.partitions import Partition, Piece
+from tests.naive.records import Record
+from tests.partitions import Partition, Piece, encoded
 
 COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": "1000"}
 T0 = 1_600_000_000_000
@@ -59,18 +56,7 @@ def keyed_batch(
             Record(offset + n, time + n, *parsed(text), (("h", b"x"),) * (n % 2))
             for n, text in enumerate(texts)
         ]
-        settings = BatchSettings(codec, batch_bytes=batch_bytes)
-        if append_time is not None:
-            kind = TimestampType.LOG_APPEND_TIME
-            settings = replace(settings, timestamp_type=kind, log_append_time_ms=append_time)
-        columns = RecordColumns(
-            binary_column(record.key for record in records),
-            binary_column(record.value for record in records),
-            timestamps(records),
-            header_column(records),
-        )
-        (stream,) = encode(columns, None, 1, np.array([offset]), settings)
-        return bytes(stream.data)
+        return encoded(records, offset, codec, append_time, batch_bytes)
 
     return at
 

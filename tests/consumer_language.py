@@ -123,14 +123,3 @@ def settle(*readers: Reader) -> None:
 def renamed(reader: Reader, name: str) -> Reader:
     """The same client after a restart: another member id."""
     return Reader(reader.group, name, **reader.fields)
-
-
-__all__ = [
-    "REBALANCE_MS",
-    "SESSION_MS",
-    "Consumers",
-    "Reader",
-    "renamed",
-    "settle",
-    "topic_id",
-]

@@ -40,8 +40,7 @@ def new_topic(
     config: Mapping[str, object] | None = None,
 ) -> str:
     """Make a topic whose segments are files of its own, however small they are."""
-    own = {"sparklog.shared.segment.max.bytes": 0}
-    return logs.new_topic(log_dir, name, partitions, own | dict(config or {}))
+    return logs.new_topic(log_dir, name, partitions, logs.OWN_FILES | dict(config or {}))
 
 
 def alter(log_dir: str, **config: object) -> None:

@@ -1,6 +1,5 @@
 """Edits made up at random, each allowed by its image, and logs for tests of the metadata log."""
 
-from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -103,11 +102,6 @@ def ends(image: Image) -> int:
 def append(log: MetadataLog, **options: Any) -> int:
     """Append ten records; return the log end offset."""
     return ends(log.commit(producing(segment()), TOPIC, **options).image)
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    """Wait for another thread."""
-    deque(iter(holds, True), maxlen=0)
 
 
 class ToldOtherwise(MemoryFiles):

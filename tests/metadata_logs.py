@@ -168,7 +168,7 @@ class World:
         return MetadataLog(self.files, self.clock)
 
     def age(self, ms: int = 3 * 3600 * 1000) -> None:
-        """Let time pass, for the files as for the clock; then somebody writes the hint again."""
+        """Let time pass, for the files as for the clock."""
         self.clock.advance(ms)
         if isinstance(self.files, LocalFiles):
             for path in Path(self.files.uri).rglob("*"):

@@ -7,7 +7,7 @@ leaves it. What a log must answer is read from the same bytes by the naive reade
 """
 
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -79,20 +79,31 @@ def batch(
             )
             for n, time in enumerate(times)
         ]
-        columns = RecordColumns(
-            binary_column(record.key for record in records),
-            binary_column(record.value for record in records),
-            timestamps(records),
-            header_column(records),
-        )
-        settings = BatchSettings(codec, batch_bytes=batch_bytes)
-        if append_time is not None:
-            kind = TimestampType.LOG_APPEND_TIME
-            settings = replace(settings, timestamp_type=kind, log_append_time_ms=append_time)
-        (stream,) = encode(columns, None, 1, np.array([offset]), settings)
-        return bytes(stream.data)
+        return encoded(records, offset, codec, append_time, batch_bytes)
 
     return at
+
+
+def encoded(
+    records: Sequence[Record],
+    offset: int,
+    codec: Codec,
+    append_time: int | None,
+    batch_bytes: int,
+) -> bytes:
+    """Records as batches that begin at `offset`."""
+    columns = RecordColumns(
+        binary_column(record.key for record in records),
+        binary_column(record.value for record in records),
+        timestamps(records),
+        header_column(records),
+    )
+    settings = BatchSettings(codec, batch_bytes=batch_bytes)
+    if append_time is not None:
+        kind = TimestampType.LOG_APPEND_TIME
+        settings = replace(settings, timestamp_type=kind, log_append_time_ms=append_time)
+    (stream,) = encode(columns, None, 1, np.array([offset]), settings)
+    return bytes(stream.data)
 
 
 def marker(time: int = golden.T0) -> Piece:
@@ -204,16 +215,13 @@ class Partition:
             time_index_path=time_index if contents.get(time_index) else None,
             indexes=None if interval is None else indexes,
         )
-        self._commit(entry._replace(**columns))
+        self.commit(segments=[entry._replace(**columns)])
         shift = end - base
         self.records += [one._replace(offset=one.offset + shift) for one in read_log(data)]
         times = [naive.Record(one.offset, one.timestamp) for one in read_log(data)]
         times += marks_of(data)
         self.times += sorted(one._replace(offset=one.offset + shift) for one in times)
         return self
-
-    def _commit(self, entry: SegmentEntry) -> None:
-        self.commit(segments=[entry])
 
     def commit(self, **edit: Any) -> Self:
         """Commit an edit of the topic."""

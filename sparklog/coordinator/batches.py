@@ -1,6 +1,5 @@
 """Encodes a coordinator's records as batches, and decodes batches."""
 
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
@@ -15,11 +14,8 @@ from sparklog.coordinator.records import (
     type_of,
 )
 from sparklog.record import layout
-from sparklog.record.checksum import crc32c
+from sparklog.record.plain_batch import plain_batch
 
-_HEAD: Final = struct.Struct(">qiibI")
-_REST: Final = struct.Struct(">hiqqqhii")
-NO_PRODUCER: Final = -1
 RECORD_OVERHEAD_BYTES: Final = 24
 """The most bytes of a record besides its key and its value."""
 SIZES: Final = 10_000
@@ -34,12 +30,7 @@ _NO_HEADERS: Final = b"\0"
 
 def batch_of(records: Sequence[Record], now_ms: int) -> bytes:
     """Return records as one batch with base offset 0; every record has the timestamp `now_ms`."""
-    body = b"".join(_pieces(records))
-    last = len(records) - 1
-    rest = _REST.pack(0, last, now_ms, now_ms, NO_PRODUCER, NO_PRODUCER, NO_PRODUCER, len(records))
-    length = layout.BATCH_HEADER_SIZE - layout.LOG_OVERHEAD + len(body)
-    head = _HEAD.pack(0, length, -1, layout.MAGIC_V2, crc32c(rest + body))
-    return head + rest + body
+    return plain_batch(b"".join(_pieces(records)), len(records), now_ms)
 
 
 def bytes_of(records: Sequence[Record]) -> int:

@@ -52,8 +52,11 @@ class ConsumerGroup:
         self.members: dict[str, ConsumerMember] = {}
         self.targets: dict[str, Partitions] = {}
         self._metadata_hash = 0
-        self._topics: Topics | None = None  # those of the last heartbeat; None without members
+        """Of the topics that members read, as of the epoch."""
+        self._topics: Topics | None = None
+        """The topics that there were at the last heartbeat; None without members."""
         self._static_ids: dict[str, str] = {}
+        """The member ids of static members, by instance id."""
         self._subscriptions = Subscriptions()
         self._limits = limits
         self._timers = timers

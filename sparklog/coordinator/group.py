@@ -66,10 +66,15 @@ class Group:
         self._save = save
         self._new_id = new_id
         self._unsynced: set[str] = set()
+        """The members that have no SyncGroup of this generation yet, by id."""
         self._is_initial = False
+        """Whether the rebalance under way is the first of an empty group, which waits for more."""
         self._has_grown = False
+        """Whether a member came during the initial delay that runs: then another one follows."""
         self._initial_delay_ms = 0
+        """The initial delay that runs."""
         self._initial_left_ms = 0
+        """How much longer the initial delays may last in all, behind the one that runs."""
 
     # --------------------------------------------------------------------------------------- join
 

@@ -1,4 +1,14 @@
-"""Committed offsets: checks of commits and deletions, and expiry (OffsetMetadataManager)."""
+"""Committed offsets: their records, checks of commits and deletions, and expiry.
+
+A record has an OffsetCommitKey of version 1, and an OffsetCommitValue of version 3, or of version 1
+if the offset has an expiry time. Numbers are big-endian; a text follows its length, an int16:
+
+    key    version 2 | group | topic | partition 4
+    value  version 2 | offset 8 | leader epoch 4 | metadata | commit time 8
+           version 2 | offset 8 | metadata | commit time 8 | expiry time 8
+
+The rules are those of OffsetMetadataManager.
+"""
 
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -8,6 +18,7 @@ from typing import Any, Final
 from sparklog.config.keys import LONG_MAX
 from sparklog.coordinator.any_group import AnyGroup
 from sparklog.coordinator.consumer_group import ConsumerGroup
+from sparklog.coordinator.group import Group
 from sparklog.coordinator.group_record import subscribed_topics
 from sparklog.coordinator.records import (
     GROUP_RECORDS,
@@ -72,11 +83,7 @@ def dated(
 
 
 def offset_record(group_id: str, place: TopicPartition, offset: CommittedOffset | None) -> Record:
-    """Return the record of a committed offset; None deletes it.
-
-    The key is OffsetCommitKey version 1, the value OffsetCommitValue version 3, or version 1 if the
-    offset has an expiry time.
-    """
+    """Return the record of a committed offset; None deletes it."""
     if offset is not None:
         return offset_records(group_id, {place: offset})[0]
     return Record(_key_front(group_id, place.topic) + _PARTITION.pack(place.partition), None)
@@ -202,22 +209,30 @@ def _since(
 
 def commit_problem(group: AnyGroup | None, request: CommitRequest) -> int:
     """Return the error code that a commit is refused with; 0 if it is accepted."""
-    has_generation = request.generation > NO_GENERATION
     if request.is_transactional and request.names_nobody:
         return NONE  # a client older than KIP-447 names no member
+    has_generation = request.generation > NO_GENERATION
     if group is None:
         is_new = request.version >= GROUP_ID_SINCE and not request.is_transactional
         unknown = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
         return unknown if has_generation else NONE
     if isinstance(group, ConsumerGroup):
-        if not has_generation and not group.members:
-            return NONE
-        if request.version < GROUP_ID_SINCE and request.member_id in group.members:
-            return ErrorCode.UNSUPPORTED_VERSION
-        problem = _epoch_problem(group, request.member_id, request.generation)
-        is_stale = problem == ErrorCode.STALE_MEMBER_EPOCH and request.is_transactional
-        # Producers do not know the code (OffsetMetadataManager.validateTransactionalOffsetCommit).
-        return ErrorCode.ILLEGAL_GENERATION if is_stale else problem
+        return _consumer_problem(group, request, has_generation)
+    return _classic_problem(group, request, has_generation)
+
+
+def _consumer_problem(group: ConsumerGroup, request: CommitRequest, has_generation: bool) -> int:
+    if not has_generation and not group.members:
+        return NONE
+    if request.version < GROUP_ID_SINCE and request.member_id in group.members:
+        return ErrorCode.UNSUPPORTED_VERSION
+    problem = _epoch_problem(group, request.member_id, request.generation)
+    is_stale = problem == ErrorCode.STALE_MEMBER_EPOCH and request.is_transactional
+    # Producers do not know the code (OffsetMetadataManager.validateTransactionalOffsetCommit).
+    return ErrorCode.ILLEGAL_GENERATION if is_stale else problem
+
+
+def _classic_problem(group: Group, request: CommitRequest, has_generation: bool) -> int:
     if not has_generation and group.state is State.EMPTY:
         return NONE
     if not (has_generation or request.member_id or request.instance_id is not None):

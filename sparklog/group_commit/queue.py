@@ -51,7 +51,7 @@ class _Waiting:
     answer: "asyncio.Future[Written]"
 
     @property
-    def place(self) -> tuple[str, str | None]:
+    def identity(self) -> tuple[str, str | None]:
         """Its topic and its Idempotency-Key."""
         return self.topic, self.request.key
 
@@ -101,7 +101,7 @@ class GroupCommit:
         self._bytes[topic] += size
         self._bytes_waiting[topic] += size
         if key is not None:
-            self._keys[waiting.place] = answer
+            self._keys[waiting.identity] = answer
         self._note_full(topic)
         if self._task is None:
             self._task = loop.create_task(self._run())
@@ -165,8 +165,8 @@ class GroupCommit:
         self._bytes[waiting.topic] -= waiting.size_bytes
         if not self._bytes[waiting.topic]:
             del self._bytes[waiting.topic]
-        if self._keys.get(waiting.place) is waiting.answer:
-            del self._keys[waiting.place]
+        if self._keys.get(waiting.identity) is waiting.answer:
+            del self._keys[waiting.identity]
         if isinstance(answer, Exception):
             waiting.answer.set_exception(answer)
             waiting.answer.exception()  # marked as retrieved, even if its client has gone

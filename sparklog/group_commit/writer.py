@@ -13,7 +13,7 @@ request is alone. Vacuum deletes the files that were never committed.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +47,9 @@ from sparklog.metadata.plans.topics import unknown_topic
 from sparklog.model import NO_TIMESTAMP, OffsetRange, SegmentEntry
 from sparklog.produce.partitioner import Partitioner, resolve_partitioner
 from sparklog.record.rows import RecordColumns
+
+PARTITIONERS_MAX: Final = 10_000
+"""The most topics whose partitioners keep their state; each state has a generator of numbers."""
 
 
 class _Batch:
@@ -135,6 +138,7 @@ class GroupWriter:
         self._options = options
         self._counts = counts
         self._partitioners: dict[tuple[str, str], Partitioner] = {}
+        """By topic id and name, the one that was used longest ago first."""
         self._shared = SharedSegments(catalog.files, catalog.clock)
 
     def write(self, group: Mapping[str, Sequence[Request]]) -> dict[str, list[Outcome]]:
@@ -294,11 +298,14 @@ class GroupWriter:
 
     def _partitioner(self, plan: WritePlan) -> Partitioner:
         """Return the topic's partitioner, whose state lasts from group to group."""
-        place = plan.topic.topic_id, plan.partitioner
-        if place not in self._partitioners:
+        key = plan.topic.topic_id, plan.partitioner
+        found = self._partitioners.pop(key, None)
+        if found is None:
             found = resolve_partitioner(plan.partitioner, plan.options.batch_size, seed=0)
-            self._partitioners[place] = found
-        return self._partitioners[place]
+        self._partitioners[key] = found
+        if len(self._partitioners) > PARTITIONERS_MAX:
+            del self._partitioners[next(iter(self._partitioners))]
+        return found
 
 
 def _replayed(

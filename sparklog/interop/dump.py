@@ -17,7 +17,7 @@ from sparklog.interop.dump_index import IndexChecks, dump_index, dump_time_index
 from sparklog.interop.dump_log import DumpedFile, Findings, Text, dump_log
 from sparklog.interop.dump_state import dump_snapshot, dump_txn_index
 from sparklog.interop.file_records import FILE_BYTES_MAX
-from sparklog.interop.txn_index import TXN_INDEX_SUFFIX
+from sparklog.log.names import TXN_INDEX_SUFFIX
 from sparklog.storage.local import LocalFiles
 
 

@@ -30,9 +30,15 @@ from sparklog.interop.epochs import epochs_from
 from sparklog.interop.producer_snapshot import SNAPSHOT_SUFFIX, encode_snapshot
 from sparklog.interop.sequences import entry_of
 from sparklog.interop.transactions import spans_of
-from sparklog.interop.txn_index import TXN_INDEX_SUFFIX, AbortedTxn, encode_txn_index
+from sparklog.interop.txn_index import AbortedTxn, encode_txn_index
 from sparklog.log.indexer import INDEX_INTERVAL_BYTES, Indexer, Indexes
-from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
+from sparklog.log.names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    segment_name,
+)
 from sparklog.log.windows import checked_windows, windows
 from sparklog.log_reader.opened import damage_in, log_path, scanned_whole
 from sparklog.metadata.edit import EpochStart

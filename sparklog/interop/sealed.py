@@ -18,9 +18,9 @@ from sparklog.interop.broker_dir import PartitionDir, SegmentFiles
 from sparklog.interop.examine import Examined
 from sparklog.interop.index_checks import check_offset_index, check_time_index, last_time_entry
 from sparklog.interop.transactions import Span, Transactions
-from sparklog.interop.txn_index import TXN_INDEX_SUFFIX, read_txn_index
+from sparklog.interop.txn_index import read_txn_index
 from sparklog.log.indexer import Indexes
-from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from sparklog.log.segment_writer import SegmentSummary
 from sparklog.model import NO_TIMESTAMP
 from sparklog.record import layout

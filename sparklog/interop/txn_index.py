@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from sparklog.errors import CorruptionError
 from sparklog.record.batches import Buffer, byte_view
 
-TXN_INDEX_SUFFIX: Final = ".txnindex"
 VERSION: Final = 0
 PIECE_ENTRIES: Final = 32 * 1024
 """The entries that are read at once: a broker's file may have any size."""

@@ -51,7 +51,8 @@ def abort_transactions(
 def _overdue(context: JobContext, topics: Sequence[str]) -> list[TransactionalId]:
     ids = context.catalog.image().transactional_ids
     since = _SEEN.setdefault(context.catalog.log, OpenSince())
-    seen = [*since.overdue(ids, context.clock.boot_ms()), *long_overdue(ids, _now(context))]
+    clock = context.clock
+    seen = [*since.overdue(ids, clock.boot_ms()), *long_overdue(ids, clock.now_ms())]
     chosen = {topic.topic_id for topic in context.topics(topics)}
     found = {one.transactional_id: one for one in seen}
     return [
@@ -65,11 +66,7 @@ def _unused(context: JobContext) -> list[TransactionalId]:
     image = context.catalog.image()
     if image.brokers:
         return []
-    return expired(image.transactional_ids, _now(context) - ID_EXPIRATION_MS)
-
-
-def _now(context: JobContext) -> int:
-    return context.clock.now_ms()
+    return expired(image.transactional_ids, context.clock.now_ms() - ID_EXPIRATION_MS)
 
 
 def _execute(
@@ -85,5 +82,5 @@ def _execute(
         except SparklogError as error:
             problems.append(f"transactional id {one.transactional_id!r}: {error}")
     if unused:
-        transactions.expire(_now(context) - ID_EXPIRATION_MS)
+        transactions.expire(context.clock.now_ms() - ID_EXPIRATION_MS)
     return Outcome(counts={"aborted": aborted, "forgotten": len(unused)}, problems=problems)

@@ -30,13 +30,12 @@ from sparklog.errors import (
     StorageFullError,
     StoragePermissionError,
 )
-from sparklog.log.names import CLUSTER_METADATA, born_ms, partition_dir
+from sparklog.log.names import CLUSTER_METADATA, SHARED, born_ms, partition_dir
 from sparklog.log.vacuum import Fate, fates, horizon_above
 from sparklog.maintenance.deleting import LOCAL_CHUNK, Sum, delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.table_garbage import table_steps
 from sparklog.maintenance.vacuum_log_dir import (
-    SHARED,
     VACUUM,
     LogDirFiles,
     deleted_topic_step,

@@ -25,6 +25,7 @@ from sparklog.errors import InvalidConfigError, StorageFullError, UsageError
 from sparklog.log.names import (
     CLUSTER_METADATA,
     QUARANTINE,
+    SHARED,
     born_ms,
     parse_segment_name,
     topic_id_of,
@@ -36,12 +37,12 @@ from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.edit import ALL_FILES_MS, Done, Edit, TopicEdit
 from sparklog.metadata.image import Image
 from sparklog.metadata.leftovers import leftovers
-from sparklog.model import SHARED_PREFIX, SegmentKey, TopicDescription
+from sparklog.metadata.topic_image import shared_slices
+from sparklog.model import TopicDescription
 from sparklog.storage.files import FileStat
 from sparklog.storage.log_dir import META_PROPERTIES
 from sparklog.table.schema import TABLE
 
-SHARED: Final = SHARED_PREFIX.rstrip("/")
 VACUUM: Final = "VACUUM"
 UNLINKING: Final = "unlinking shared segments"
 
@@ -125,17 +126,10 @@ def _delete_topic(context: JobContext, topic: TopicDescription) -> Outcome:
         known = image.topic(topic.topic_id)
         if known is None:
             return Done()
-        slices: list[SegmentKey] = [
-            entry.key
-            for log in known.partitions.values()
-            for entry in log.entries()
-            if entry.is_shared
-        ]
-        last = TopicEdit(remove=slices)
         return Edit(
             operation=VACUUM,
             parameters={"topics": topic.name, "forgotten": topic.topic_id},
-            topics={topic.topic_id: last},
+            topics={topic.topic_id: TopicEdit(remove=shared_slices(known))},
             forget_topics=[topic.topic_id],
         )
 

@@ -85,9 +85,11 @@ class Stretch:
 class Diagnosis:
     """The state of the files. `log` is None if no stretch of entries can be opened.
 
-    `aside` are the paths to put aside. `damaged` are damaged files that the newest fold names, as
-    paths below `__cluster_metadata`. `rebuilt` is the image of the last entry, made without damaged
-    runs; None if no run is damaged, or if the image cannot be made without them.
+    `entries` are the versions of all entries. `aside` are the paths to put aside. `damaged` are
+    damaged files that the newest fold names, as paths below `__cluster_metadata`; with
+    `is_run_damaged` not only history is. `rebuilt` is the image of the last entry, made without
+    damaged runs; None if no run is damaged, or if the image cannot be made without them. With
+    `is_misled` the hints must be written anew: they, the entries or the marks have problems.
     """
 
     problems: list[Problem]

@@ -1,7 +1,7 @@
 r"""One entry of the metadata log, byte for byte.
 
 Version N of the log is the file `__cluster_metadata/_delta_log/<N, 20 digits>.json`, an entry of
-Delta's log. It is written once, whole, and never changes. Lines end with "\\n" and are JSON:
+Delta's log. It is written once, whole, and never changes. Lines end with "\n" and are JSON:
 
     {"commitInfo":{                       the first line
       "timestamp": …,                     ms; never below the predecessor's

@@ -63,10 +63,15 @@ class FollowedLog:
         """About how many bytes the entries behind the newest fold have."""
         self._turn = Turn(files, ENTRIES, clock)
         self._image: Image | None = None
+        """As of the entry that was read or committed last; None before the first."""
         self._log_id = ""
-        self._is_opening = False
+        """The incarnation of that entry; "" before the first."""
         self._looked_ms = 0
+        """When an entry behind it was looked for last (`Clock.boot_ms`)."""
+        self._is_opening = False
+        """Whether entries are read to open the log: then the log may become another one."""
         self._reading = RLock()
+        """Held while entries are read: one thread reads for all."""
         _logs.add(self)
 
     def begin_anew(self) -> None:
@@ -136,16 +141,16 @@ class FollowedLog:
         On an object store only the topics count: to look for a new entry would take a request.
         """
         image = self._image
-        if image is None or self._is_late() or _closed(image, topics):
+        if image is None or self._is_late() or _unopened(image, topics):
             return True
         return self.files.is_local and self.entries.has(image.version + 1)
 
     def opened_at(self, image: Image, topics: Collection[str]) -> Image:
         """Return an image with these topics opened, also if it is not the newest one."""
-        closed = _closed(image, topics)
-        if not closed:
+        unopened = _unopened(image, topics)
+        if not unopened:
             return image
-        return image.with_topics(self.runs.opened(image.fold, closed))
+        return image.with_topics(self.runs.opened(image.fold, unopened))
 
     def sound_image(self, topics: Collection[str]) -> tuple[Image, Mapping[str, SparklogError]]:
         """Return the newest image with these topics opened, as `sound_at` does.
@@ -258,10 +263,14 @@ class FollowedLog:
 
     def _reopen(self) -> None:
         """Open the log anew; refuse another log, and a version older than the one read before."""
-        known, log_id = self._image, self._log_id
+        known, log_id, looked_ms = self._image, self._log_id, self._looked_ms
         self._is_opening = True
         try:
             self._open()
+        except BaseException:
+            if log_id:  # the next try must refuse another log as well
+                self._image, self._log_id, self._looked_ms = known, log_id, looked_ms
+            raise
         finally:
             self._is_opening = False
         found = self._read
@@ -353,7 +362,7 @@ def _begin_anew() -> None:
 os.register_at_fork(after_in_child=_begin_anew)
 
 
-def _closed(image: Image, topics: Collection[str]) -> dict[str, TopicImage]:
+def _unopened(image: Image, topics: Collection[str]) -> dict[str, TopicImage]:
     """Return those of some topics (ids) that the image has and that are not open."""
     known = image.topics
     return {

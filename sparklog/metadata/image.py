@@ -181,19 +181,19 @@ def _after(image: Image, edit: Edit, stamp: Stamp) -> Image:
     if edit.fold is not None:
         topics = _without_folded(topics, edit.fold.cover)
     return Image(
-        stamp,
-        topics,
-        _updated(image.leases, edit.leases),
-        _shared_after(image.shared, edit, stamp),
-        _grown(image.horizon_ms, edit.horizon_ms),
-        _grown(image.level, edit.level),
-        edit.fold or image.fold,
-        Directory(topics) if renames else image.directory,
-        _grown(image.next_producer_id, edit.next_producer_id),
-        _updated(image.brokers, edit.brokers),
-        _updated(image.users, edit.users),
-        image.transactional_ids.after(edit.transactional_ids, stamp.timestamp_ms),
-        _ended(image.ended_logs, edit, stamp),
+        stamp=stamp,
+        topics=topics,
+        leases=_updated(image.leases, edit.leases),
+        shared=_shared_after(image.shared, edit, stamp),
+        horizon_ms=_grown(image.horizon_ms, edit.horizon_ms),
+        level=_grown(image.level, edit.level),
+        fold=edit.fold or image.fold,
+        directory=Directory(topics) if renames else image.directory,
+        next_producer_id=_grown(image.next_producer_id, edit.next_producer_id),
+        brokers=_updated(image.brokers, edit.brokers),
+        users=_updated(image.users, edit.users),
+        transactional_ids=image.transactional_ids.after(edit.transactional_ids, stamp.timestamp_ms),
+        ended_logs=_ended(image.ended_logs, edit, stamp),
     )
 
 

@@ -8,7 +8,7 @@ copied O(log n) times. Any other change (a removal, a segment inside the log) is
 caller reads the rows: a produce needs only the log's end.
 """
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
@@ -277,7 +277,7 @@ class LiveSegments:
         self, without: Collection[SegmentKey], added: Collection[SegmentEntry]
     ) -> tuple["LiveSegments", TakenOut]:
         """Make a change of a few segments at once, without a table: all of them become the tail."""
-        gone = {(key.log_path, key.log_position) for key in without}
+        gone = _places(without)
         kept, taken_out = list(added), {}
         for one in self.entries():
             if (one.log_path, one.log_position) not in gone:
@@ -291,7 +291,7 @@ class LiveSegments:
         self, without: Collection[SegmentKey], added: Collection[SegmentEntry]
     ) -> tuple[tuple[Rows, ...], list[SegmentEntry]]:
         """Make a change: return the pieces after it, and the segments taken out, without slices."""
-        held = self._holds({(key.log_path, key.log_position) for key in without})
+        held = self._holds(_places(without))
         gone, rows = np.flatnonzero(held), segments_table(added)
         paths = self.table.column("log_path").take(array_of(gone))
         own = gone[~numbers_of(pc.starts_with(paths, SHARED_PREFIX))]
@@ -324,7 +324,7 @@ class LiveSegments:
 
     def find(self, keys: Collection[SegmentKey]) -> list[SegmentEntry]:
         """Return those segments with these keys that are there, in offset order."""
-        return self.at({(key.log_path, key.log_position) for key in keys})
+        return self.at(_places(keys))
 
     def at(self, places: Set[tuple[str, int]]) -> list[SegmentEntry]:
         """Return those segments at these paths and positions that are there, in offset order."""
@@ -336,7 +336,7 @@ class LiveSegments:
 
     def spans(self, keys: Collection[SegmentKey]) -> Spans:
         """Return the offsets of those segments with these keys that are there; makes no entries."""
-        places = {(key.log_path, key.log_position) for key in keys}
+        places = _places(keys)
         tail = [one for one in self._tail if (one.log_path, one.log_position) in places]
         found = Spans(
             np.array([one.base_offset for one in tail], np.int64),
@@ -363,12 +363,18 @@ class LiveSegments:
         positions = numbers_of(self.table.column("log_position"))[at]
         # The path alone decides, except for slices of shared segments.
         if positions.any() or wanted[:, 1].any():
+            # A pair as one number: the slot of its path, then the rank of its position.
             slot = numbers_of(pc.index_in(paths.take(array_of(at)), known)).astype(np.int64)
             ranks, rank_of = np.unique(wanted[:, 1], return_inverse=True)
             rank, count = np.searchsorted(ranks, positions).clip(max=len(ranks) - 1), len(ranks)
             is_wanted = np.isin(slot * count + rank, wanted[:, 0] * count + rank_of)
             found[at] = is_wanted & (ranks[rank] == positions)
         return found
+
+
+def _places(keys: Iterable[SegmentKey]) -> set[tuple[str, int]]:
+    """Return the path and the position of each segment; the partition is known."""
+    return {(key.log_path, key.log_position) for key in keys}
 
 
 def _pieces_of(*pieces: Rows) -> tuple[Rows, ...]:

@@ -8,15 +8,12 @@ import struct
 from typing import Final
 
 from sparklog.record import layout
-from sparklog.record.checksum import crc32c
+from sparklog.record.plain_batch import plain_batch
 
 ABORT: Final = 0
 COMMIT: Final = 1
 
-_PREFIX: Final = struct.Struct(">qiibI")
-_FIELDS: Final = struct.Struct(">hiqqqhii")
 _RECORD: Final = struct.Struct(">BbbbBhhBhiB")
-_SIZE: Final = _FIELDS.size + _RECORD.size + layout.ATTRIBUTES - layout.LOG_OVERHEAD
 _LENGTH, _KEY_LENGTH, _VALUE_LENGTH = 0x20, 0x08, 0x0C
 """16, 4 and 6 as zig-zag varints: the bytes of the record, its key, its value."""
 MARKER_RECORDS: Final = tuple(
@@ -29,8 +26,12 @@ def encode_marker(
     kind: int, producer_id: int, epoch: int, now_ms: int, offset: int, leader_epoch: int
 ) -> bytes:
     """Return the 78 bytes of a marker, ABORT or COMMIT, at `offset`; coordinator epoch 0."""
-    attributes = layout.TRANSACTIONAL_MASK | layout.CONTROL_MASK
-    producer = (producer_id, epoch, layout.NO_SEQUENCE)
-    record = _RECORD.pack(_LENGTH, 0, 0, 0, _KEY_LENGTH, 0, kind, _VALUE_LENGTH, 0, 0, 0)
-    body = _FIELDS.pack(attributes, 0, now_ms, now_ms, *producer, 1) + record
-    return _PREFIX.pack(offset, _SIZE, leader_epoch, layout.MAGIC_V2, crc32c(body)) + body
+    return plain_batch(
+        _RECORD.pack(_LENGTH, 0, 0, 0, _KEY_LENGTH, 0, kind, _VALUE_LENGTH, 0, 0, 0),
+        1,
+        now_ms,
+        offset=offset,
+        leader_epoch=leader_epoch,
+        attributes=layout.TRANSACTIONAL_MASK | layout.CONTROL_MASK,
+        producer=(producer_id, epoch),
+    )

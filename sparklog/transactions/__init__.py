@@ -7,5 +7,10 @@
     EndTxn ──────────▶ shared segment ─▶ edit    markers of all partitions, and the group's offsets
 
 `steps.Transactions` takes these steps, on any thread of any process. The state of every
-transactional id is in the metadata log, so there is no coordinator. `ending` makes the end.
+transactional id is in the metadata log, so there is no coordinator.
+
+    ending        the edit of an end; end_group: ends that share an entry; pieces: their batches
+    timeouts      transactions that have timed out, and ids that have expired
+    with_offsets  records and a group's offsets in one entry, without a transaction
+    undelete      a deleted topic comes back; the transactions that have left it are aborted
 """

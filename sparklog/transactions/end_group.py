@@ -185,15 +185,10 @@ class Ends:
 
     def __init__(self, catalog: Catalog) -> None:
         self._writer = AppendWriter(catalog)
-        self.leading = Lock()
+        self._leading = Lock()
         """Held by the thread that commits the waiting ends."""
         self._queueing = Lock()
         self._queue: list[End] = []
-
-    @property
-    def waiting(self) -> int:
-        """How many ends wait for the group that is being committed."""
-        return len(self._queue)
 
     def end(self, decide: Decision) -> Ending | None:
         """End a transaction, durably; return its end, or None if `decide` returns None.
@@ -209,7 +204,7 @@ class Ends:
         """Commit an end, durably."""
         with self._queueing:
             self._queue.append(end)
-        with self.leading:
+        with self._leading:
             if not end.is_settled:
                 self._lead()
 

@@ -137,9 +137,9 @@ def cut_at(log: FollowedLog, version: int, topics: Collection[str] | None = None
     _check_known(image, version, oldest_cut(image))
     past = _base(log, image, version)
     ids = past.topics.keys() if topics is None else topics
-    closed = {key: topic for key in ids if (topic := past.topic(key)) is not None}
-    if closed:
-        past = past.with_topics(log.runs.opened(past.fold, closed))
+    unopened = {key: topic for key in ids if (topic := past.topic(key)) is not None}
+    if unopened:
+        past = past.with_topics(log.runs.opened(past.fold, unopened))
     for record in records(log, image.fold, past.version + 1, version):
         past = past.apply(record.edits, record.stamp)
     found = {

@@ -341,7 +341,7 @@ def to_abort_in(image: Image, place: TransactionPartition, producer: Producer) -
     return Ending(before, before, False, producer.epoch)
 
 
-def _closed(
+def _ended(
     known: TransactionalId, status: TransactionStatus, producer: Producer, last: Producer = NOBODY
 ) -> TransactionalId:
     return known._replace(
@@ -362,11 +362,11 @@ def _ending(
     status = TransactionStatus.COMMITTED if is_commit else TransactionStatus.ABORTED
     producer, next_id = Producer(known.producer_id, known.epoch), None
     if not bumps:
-        return Ending(known, _closed(known, status, producer), is_commit, known.epoch)
+        return Ending(known, _ended(known, status, producer), is_commit, known.epoch)
     marker_epoch = min(known.epoch + 1, EPOCH_MAX)
     bumped = Producer(known.producer_id, marker_epoch)
     if known.is_exhausted:
         fresh = fresh_producer_id(image, random_start)
         bumped, next_id = Producer(fresh, 0), fresh + 1
-    after = _closed(known, status, bumped, last=producer)
+    after = _ended(known, status, bumped, last=producer)
     return Ending(known, after, is_commit, marker_epoch, next_id)

@@ -14,7 +14,8 @@ is nullable; a row fills the columns of its kind:
     broker     node_id                                       incarnation, endpoints, rack
     user       name, mechanism                               salt … iterations
     transactional_id  name                                   producer_id … used_ms
-    horizon    (one row)                                     horizon_ms … ended_logs
+    horizon    (one row)                                     horizon_ms … ended_logs; in name and
+                                                             used_ms: id and time of its entry
 
 A row is absolute: it has the whole state of its key as of version `as_of`. Of several rows of one
 key the one with the largest `as_of` counts; `gone` says that the key was removed.

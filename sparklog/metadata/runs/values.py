@@ -79,22 +79,22 @@ def image_of(fold: FoldEdit, rows: pa.Table) -> Image:
             f"the runs of the fold up to {fold.cover} lack their horizon row"
         )
     (horizon,) = by_kind[HORIZON]
-    topics = Map({row["topic_id"]: _closed(row) for row in by_kind[TOPIC]})
+    topics = Map({row["topic_id"]: _unopened(row) for row in by_kind[TOPIC]})
     leases = [Lease(row["name"], row["owner"], row["expires_ms"]) for row in by_kind[LEASE]]
     return Image(
-        Stamp(fold.cover, horizon["name"], horizon["used_ms"]),
-        topics,
-        Map({lease.name: lease for lease in leases}),
-        _shared(rows),
-        horizon["horizon_ms"],
-        horizon["level"],
-        fold,
-        Directory(topics),
-        horizon["next_producer_id"] or 0,
-        Map({row["node_id"]: _broker(row) for row in by_kind[BROKER]}),
-        Map({(row["name"], row["mechanism"]): _credential(row) for row in by_kind[USER]}),
-        TransactionalIds(map(_transactional_id, by_kind[TRANSACTIONAL_ID])),
-        tuple(LogVersion(**one) for one in horizon["ended_logs"] or ()),
+        stamp=Stamp(fold.cover, horizon["name"], horizon["used_ms"]),
+        topics=topics,
+        leases=Map({lease.name: lease for lease in leases}),
+        shared=_shared(rows),
+        horizon_ms=horizon["horizon_ms"],
+        level=horizon["level"],
+        fold=fold,
+        directory=Directory(topics),
+        next_producer_id=horizon["next_producer_id"] or 0,
+        brokers=Map({row["node_id"]: _broker(row) for row in by_kind[BROKER]}),
+        users=Map({(row["name"], row["mechanism"]): _credential(row) for row in by_kind[USER]}),
+        transactional_ids=TransactionalIds(map(_transactional_id, by_kind[TRANSACTIONAL_ID])),
+        ended_logs=tuple(LogVersion(**one) for one in horizon["ended_logs"] or ()),
     )
 
 
@@ -223,24 +223,25 @@ def _credential(row: Row) -> ScramCredential:
 
 
 def _transactional_id(row: Row) -> TransactionalId:
+    partitions, offsets = row["transaction_partitions"], row["transaction_offsets"]
     return TransactionalId(
-        row["name"],
-        row["producer_id"],
-        row["producer_epoch"],
-        row["timeout_ms"],
-        TransactionStatus(row["status"]),
-        row["last_producer_id"],
-        row["last_epoch"],
-        row["number"],
-        tuple(TransactionPartition(**one) for one in row["transaction_partitions"] or ()),
-        tuple(row["transaction_groups"] or ()),
-        tuple(PendingOffset(**one) for one in row["transaction_offsets"] or ()),
-        row["started_ms"],
-        row["used_ms"],
+        transactional_id=row["name"],
+        producer_id=row["producer_id"],
+        epoch=row["producer_epoch"],
+        timeout_ms=row["timeout_ms"],
+        status=TransactionStatus(row["status"]),
+        last_producer_id=row["last_producer_id"],
+        last_epoch=row["last_epoch"],
+        number=row["number"],
+        partitions=tuple(TransactionPartition(**one) for one in partitions or ()),
+        groups=tuple(row["transaction_groups"] or ()),
+        offsets=tuple(PendingOffset(**one) for one in offsets or ()),
+        started_ms=row["started_ms"],
+        used_ms=row["used_ms"],
     )
 
 
-def _closed(row: Row) -> TopicImage:
+def _unopened(row: Row) -> TopicImage:
     description = TopicDescription(
         row["name"],
         row["topic_id"],

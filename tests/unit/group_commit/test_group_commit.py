@@ -115,6 +115,17 @@ class TestGroup:
 
         assert [offset for (((_, offset),),) in found] == [0, 1]
 
+    def test_of_a_topic_written_long_ago_begins_with_any_partition(
+        self, writer: Writer, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.group_commit.writer.PARTITIONERS_MAX", 2)
+        config = {**FOREVER, "sparklog.partitioner": "round-robin"}
+        AdminClient(log_dir).create_topics([NewTopic(topic, 2, config) for topic in "abc"])
+        found = [writer.to(topic, Request(rows("x"))) for topic in "abacab"]
+
+        # b is anew when it comes back; a is not, because it was written after b.
+        assert [partition for (((partition, _),),) in found] == [0, 0, 1, 0, 0, 0]
+
     def test_fails_as_a_whole_when_the_storage_does(
         self, writer: Writer, monkeypatch: pytest.MonkeyPatch
     ) -> None:

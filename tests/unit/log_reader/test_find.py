@@ -50,7 +50,7 @@ class TestFindOffset:
     def test_behind_the_last_record_is_nowhere(self) -> None:
         written = Partition().append(batch(1))
         partition = Partition(written.files)
-        partition._commit(written.segments[0]._replace(next_offset=6))
+        partition.commit(segments=[written.segments[0]._replace(next_offset=6)])
 
         assert place(partition, 3) is None
 

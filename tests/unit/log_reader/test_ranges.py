@@ -244,7 +244,7 @@ class TestOtherFormats:
         log = Partition().append(batch(1)).append(batch(2))
         first, second = log.segments
         gap = Partition(log.files)
-        gap._commit(first._replace(next_offset=8))
-        gap._commit(second._replace(base_offset=8, next_offset=9))
+        gap.commit(segments=[first._replace(next_offset=8)])
+        gap.commit(segments=[second._replace(base_offset=8, next_offset=9)])
         with warnings.catch_warnings(action="error"):
             assert found(gap, 4) == [(8, 8)]

@@ -70,8 +70,8 @@ class TestRawBatches:
     def test_go_on_behind_a_gap_at_the_end_of_a_segment(self, log: Partition) -> None:
         first, second = log.segments
         gap = Partition(log.files)
-        gap._commit(first._replace(next_offset=8))
-        gap._commit(second._replace(base_offset=8, next_offset=14))
+        gap.commit(segments=[first._replace(next_offset=8)])
+        gap.commit(segments=[second._replace(base_offset=8, next_offset=14)])
 
         assert raw(gap, 4, 14) == [(4, 5), (8, 9), (10, 11), (12, 13)]
 

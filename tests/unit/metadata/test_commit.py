@@ -35,10 +35,10 @@ from tests.metadata_language import (
     new_log,
     producing,
     topic_id,
-    wait_until,
     whole,
 )
 from tests.naive.metadata import said_by
+from tests.waiting import until
 
 
 class TestBatches:
@@ -59,7 +59,7 @@ class TestBatches:
         with log._committing:
             for thread in threads:
                 thread.start()
-            wait_until(lambda: len(log._queue) == len(plans))
+            until(lambda: len(log._queue) == len(plans))
         for thread in threads:
             thread.join()
         return answers
@@ -113,7 +113,7 @@ class TestBatches:
             thread.start()
             other = Thread(target=lambda: answers.append(fresh.commit(lambda _: lease, TOPIC)))
             other.start()
-            wait_until(lambda: len(fresh._queue) == 2)
+            until(lambda: len(fresh._queue) == 2)
         thread.join()
         other.join()
 

@@ -297,3 +297,17 @@ class TestReplacedLogDir:
         with pytest.raises(CorruptMetadataError, match="where log .* was followed"):
             log.image()
         assert log.image().version == 1
+
+    @pytest.mark.parametrize("reads", (1, 2, 3), ids=["entry 0", "entry 1", "entry 2"])
+    def test_also_after_an_open_that_failed(self, reads: int) -> None:
+        files, clock = MemoryFiles(), ManualClock()
+        log = new_log(files, clock)
+        files.delete_tree("__cluster_metadata")
+        append(new_log(files, clock))
+        clock.advance(log.keep_ms)
+        files.fail_next("read", after=reads)
+        with pytest.raises(StorageError, match="told to fail"):
+            log.image()
+
+        with pytest.raises(CorruptMetadataError, match="where log .* was followed"):
+            log.image()

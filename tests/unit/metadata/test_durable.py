@@ -8,24 +8,12 @@ import pytest
 from sparklog.clock import ManualClock
 from sparklog.errors import CommitOutcomeUnknownError, StorageError
 from sparklog.metadata.edit import Done
-from sparklog.metadata.image import Image
 from sparklog.metadata.log import Committed, MetadataLog
 from sparklog.metadata.names import ENTRIES
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import segment
-from tests.metadata_language import new_log, producing, topic_id, wait_until, whole
-
-TOPIC = [topic_id(0)]
-
-
-def ends(image: Image) -> int:
-    """Return the log end offset of the one partition."""
-    return image.topics[TOPIC[0]].partition(0).log_end_offset
-
-
-def append(log: MetadataLog) -> int:
-    """Append ten records; return the log end offset."""
-    return ends(log.commit(producing(segment()), TOPIC).image)
+from tests.metadata_language import TOPIC, append, ends, new_log, producing, whole
+from tests.waiting import until
 
 
 class WaitingLock:
@@ -108,7 +96,7 @@ class TestDurable:
         synced: list[str] = []
 
         def sync(directory: str) -> None:
-            wait_until(lambda: waiting.threads == 2)
+            until(lambda: waiting.threads == 2)
             synced.append(directory)
 
         monkeypatch.setattr(log, "_syncing", waiting)

@@ -1,5 +1,6 @@
-"""Delta's readers read a folded log by its view; their VACUUM and writes do no harm."""
+"""Delta's readers read a folded log by SQL; their VACUUM and writes do no harm."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,24 @@ from sparklog.metadata.fold import fold
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.repair import problems
 from sparklog.metadata.transactions import TransactionalId
-from sparklog.metadata.view import live_rows
 from sparklog.storage.local import LocalFiles
 from tests.metadata_logs import TOPIC_ID, World, names, read
+
+PAGE = (Path(__file__).parents[3] / "docs" / "format.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(LocalFiles(str(tmp_path)))
+
+
+def newest_rows(table: DeltaTable) -> list[dict[str, Any]]:
+    """Run the query of docs/format.md for the rows that count."""
+    (query,) = re.findall(r"^```sql\n(WITH newest .*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    said = query.replace("delta.`<log dir>/__cluster_metadata`", "metadata")
+    found = QueryBuilder().register("metadata", table).execute(said)
+    rows: list[dict[str, Any]] = pa.table(found.read_all()).to_pylist()
+    return rows
 
 
 class TestForOthers:
@@ -37,10 +48,8 @@ class TestForOthers:
         world.produce(1)
         return f"{world.files.uri}/{CLUSTER_METADATA}"
 
-    def test_the_view_has_the_rows_of_the_image(self, world: World, table: str) -> None:
-        found = QueryBuilder().register("metadata", DeltaTable(table))
-        batches = found.execute(live_rows("metadata")).read_all()
-        rows: list[dict[str, Any]] = pa.table(batches).to_pylist()
+    def test_the_query_returns_the_rows_of_the_image(self, world: World, table: str) -> None:
+        rows = newest_rows(DeltaTable(table))
         image = world.log.image()
         expected = world.log.runs.newest(image.fold.runs, None).num_rows
         expected += world.log.runs.newest(image.fold.runs, [TOPIC_ID]).num_rows
@@ -52,18 +61,15 @@ class TestForOthers:
         segments = [row for row in rows if row["kind"] == "segment" and row["removed_ms"] is None]
         assert len(segments) == 10
 
-    def test_the_view_has_the_newest_row_of_a_transactional_id(self, world: World) -> None:
+    def test_the_query_returns_the_newest_row_of_a_transactional_id(self, world: World) -> None:
         for ids in (
             {"moves": TransactionalId("moves", 1, 0, 9), "goes": TransactionalId("goes", 3, 0, 9)},
             {"moves": TransactionalId("moves", 2, 0, 9), "goes": None},
         ):
             world.commit(Edit(operation="INIT", transactional_ids=ids))
             fold(world.log)
-        table = DeltaTable(f"{world.files.uri}/{CLUSTER_METADATA}")
+        rows = newest_rows(DeltaTable(f"{world.files.uri}/{CLUSTER_METADATA}"))
 
-        found = QueryBuilder().register("metadata", table).execute(live_rows("metadata"))
-
-        rows: list[dict[str, Any]] = pa.table(found.read_all()).to_pylist()
         said = [row for row in rows if row["kind"] == "transactional_id"]
         assert [(row["name"], row["producer_id"]) for row in said] == [("moves", 2)]
 

@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sparklog.admin import AdminClient, NewTopic
@@ -114,8 +117,16 @@ class TestHistory:
     ) -> None:
         monkeypatch.setattr(h, "GROUP_ROWS", 4)
         produced(world, 20, 20)
+        read_group, read = pq.ParquetFile.read_row_group, list[int]()
+
+        def noted(file: pq.ParquetFile, number: int, **options: Any) -> pa.Table:
+            read.append(number)
+            return read_group(file, number, **options)
+
+        monkeypatch.setattr(pq.ParquetFile, "read_row_group", noted)
 
         assert [one.version for one in history(world.log, 9, 12)] == [12, 11, 10, 9]
+        assert read == [3, 2]
 
     def test_a_missing_entry_is_told(self, world: World) -> None:
         world.produce(3)

@@ -141,7 +141,6 @@ class TestDurable:
     def test_is_remembered_for_long_only_if_it_failed(
         self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(local_file, "FINISHED_MAX", 2)
         bad = written(files, "bad")
         with pytest.raises(StorageError):
             files.sync([bad])
@@ -249,7 +248,7 @@ class TestPutNew:
     def test_loses_to_a_name_that_came_meanwhile(
         self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(os.path, "lexists", lambda _: False)
+        monkeypatch.setattr(os, "access", lambda *_: False)
         files.put_new("a", b"first")
 
         assert not files.put_new("a", b"second")

@@ -12,7 +12,7 @@ from sparklog.errors import MissingFileError, StorageError
 from sparklog.storage import read_ahead
 from sparklog.storage.memory import MemoryFiles
 from sparklog.storage.read_ahead import AHEAD, Range, RangesAhead, ReadAhead
-from tests.metadata_language import wait_until
+from tests.waiting import until
 
 DATA = bytes(range(256)) * 4
 
@@ -52,7 +52,7 @@ class TestReadAhead:
         far = Far()
         read = ReadAhead(far, len(DATA))
         read(0, 100)
-        wait_until(lambda: len(far.asked) == 1 + AHEAD)  # threads ask
+        until(lambda: len(far.asked) == 1 + AHEAD)  # threads ask
 
         assert sorted(far.asked) == [(start * 100, 100) for start in range(1 + AHEAD)]
 
@@ -69,7 +69,7 @@ class TestReadAhead:
         read = ReadAhead(far, 150)
         read(0, 100)
         read(100, 100)
-        wait_until(lambda: len(far.asked) == 3)
+        until(lambda: len(far.asked) == 3)
 
         assert sorted(far.asked) == [(0, 100), (100, 50), (150, 50)]
 

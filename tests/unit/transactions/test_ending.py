@@ -20,8 +20,8 @@ from sparklog.metadata.producers import ProducerState
 from sparklog.metadata.transactions import TransactionPartition
 from sparklog.model import TopicPartition
 from tests.edits import segment
-from tests.metadata_language import wait_until
 from tests.transactions import Client, Instance
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -95,10 +95,10 @@ def test_those_that_wait_are_ended_together(instance: Instance, client: Client) 
     errors: list[Exception] = []
     threads = [threading.Thread(target=_commit, args=(one, errors)) for one in others]
     version = instance.catalog.image().version
-    with instance.transactions.ends.leading:
+    with instance.transactions.ends._leading:
         for thread in threads:
             thread.start()
-        wait_until(lambda: instance.transactions.ends.waiting == len(threads))
+        until(lambda: len(instance.transactions.ends._queue) == len(threads))
     for thread in threads:
         thread.join()
 

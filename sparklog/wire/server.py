@@ -19,6 +19,7 @@ import uvloop
 from sparklog.clock import Clock, SystemClock
 from sparklog.errors import SparklogError
 from sparklog.garbage import collect_as_a_service
+from sparklog.service_end import end_within
 from sparklog.service_files import allow_many_files
 from sparklog.service_logs import set_up_logs
 from sparklog.service_memory import give_back, give_back_code, spare_memory
@@ -171,9 +172,16 @@ def _side_socket(settings: Settings) -> socket.socket | None:
 async def _serve(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     is_over = asyncio.Event()
+    server: Server | None = None
+
+    def end() -> None:
+        end_within(settings.shutdown_timeout_ms if server else 0)
+        is_over.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, is_over.set)
-    server = Server(settings, SystemClock())
+        loop.add_signal_handler(number, end)
+    # On a thread: it reads the log dir, and a signal must end a process whose storage is mute.
+    server = await loop.run_in_executor(None, Server, settings, SystemClock())
     await server.start()
     await server.gateway.loaded()
     collect_as_a_service()

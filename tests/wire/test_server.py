@@ -374,3 +374,33 @@ def test_a_gateway_ends_well_on_sigterm(tmp_path: Path, processes: int) -> None:
     assert len(listening) == processes
     assert {(one["level"], one["logger"]) for one in listening} == {("info", "sparklog.gateway")}
     assert list(signs.glob("*.json")) == []
+
+
+HANGS = """
+import sys, time
+from sparklog import service_end
+from sparklog.wire import membership, server
+from sparklog.wire.settings import Settings
+
+def hangs(*_):
+    print("it hangs", file=sys.stderr, flush=True)
+    time.sleep(600)
+
+service_end.GRACE_S, {what} = 0.1, hangs
+server.serve(Settings(log_dir={log_dir!r}, listen=("127.0.0.1:0",), shutdown_timeout_ms=100))
+"""
+
+
+@pytest.mark.parametrize("what", ["server.Server", "membership.Membership.beat"])
+def test_a_gateway_ends_although_its_storage_hangs(tmp_path: Path, what: str) -> None:
+    code = HANGS.format(what=what, log_dir=str(tmp_path / "log"))
+    run = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    try:
+        assert run.stderr is not None
+        until(lambda: run.stderr.readline() == "it hangs\n")
+        run.send_signal(signal.SIGTERM)
+        _, told = run.communicate(timeout=60)
+    finally:
+        run.kill()
+    assert run.returncode == 0, told
+    assert "threads still wait for the storage" in told

@@ -92,17 +92,19 @@ class Server:
                     make, sock=bound, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=shake_s
                 )
             )
+        self._close_overdue()
+        self.gateway.start()
         if self._side is not None:
             gateway = self.gateway
             side = partial(SidePort, gateway.metrics.text, gateway.kafka_metrics, self._problem)
             self._side_server = await loop.create_server(side, sock=self._side)
         self._tell_addresses()
-        self._close_overdue()
-        self.gateway.start()
 
     async def _problem(self) -> str | None:
         """Return why clients are not served; None if they are."""
-        return "ending" if self._is_closed else await self._readiness.problem()
+        if self._is_closed:
+            return "ending"
+        return await self._readiness.problem() if self.gateway.is_loaded else "starting"
 
     def _tell_addresses(self) -> None:
         """Log the address of each listener, with the port that was chosen for port 0."""

@@ -6,6 +6,7 @@ offsets for it.
 """
 
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Final
 
 from sparklog.coordinator.requests import (
@@ -14,11 +15,12 @@ from sparklog.coordinator.requests import (
     OffsetDeleteRequest,
     Request,
 )
-from sparklog.errors import ErrorCode
+from sparklog.errors import ErrorCode, SparklogError
 from sparklog.model import TopicPartition
 from sparklog.tokens import Resource, Scope
+from sparklog.wire.each import each
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.group_members import answer_of
+from sparklog.wire.handlers.group_members import answer_of, code_for
 from sparklog.wire.handlers.group_offsets import commit_codes
 from sparklog.wire.handlers.offset_commit import TopicRule
 from sparklog.wire.handlers.transactions import taken
@@ -29,18 +31,22 @@ Places = AbstractSet[tuple[str, int]]
 
 
 async def delete_groups(call: Call) -> Reply:
-    """Return the answer."""
-    results = []
-    for group_id in call.request().groups_names:
-        code: int = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        if call.allows(Scope.ADMIN, group_id, Resource.GROUP):
-            code = await _deleted_group(call, group_id)
-        results.append({"group_id": group_id, "error_code": code})
+    """Return the answer. Groups that are deleted side by side share commits."""
+    names = [*dict.fromkeys(call.request().groups_names)]  # each once, as in Kafka
+    codes = await each(names, partial(_deleted_group, call))
+    found = zip(names, codes, strict=True)
+    results = [{"group_id": group_id, "error_code": code} for group_id, code in found]
     return call.answer({"results": results})
 
 
 async def _deleted_group(call: Call, group_id: str) -> int:
-    held = await _held(call, group_id)
+    """Delete a group; return its code, also if the storage fails: others may be deleted by then."""
+    if not call.allows(Scope.ADMIN, group_id, Resource.GROUP):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    try:
+        held = await _held(call, group_id)
+    except SparklogError as error:
+        return code_for(call, error)
     request = DeleteGroupRequest(group_id)
     code: int = await answer_of(call, request, group_id)
     if code in _DELETED and held:

@@ -1,0 +1,94 @@
+"""Work on many items of a request: side by side, in the order of the items, and in turn."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Barrier, current_thread
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from sparklog.admin import NewTopic
+from sparklog.coordinator.offsets_topic import load
+from sparklog.coordinator.placement import partition_of
+from sparklog.wire import coordinators
+from sparklog.wire.each import AT_ONCE, each
+from sparklog.wire.gateway import LOOKUPS_LOCAL
+from sparklog.wire.handlers import Call, Reply
+from sparklog.wire.handlers.partitions import QUICK as QUICK_PARTITIONS
+from sparklog.wire.versions import ApiKey
+from tests.wire.gateways import Client, RunningGateway, gateway
+from tests.wire.grouping import QUICK, GroupMember
+from tests.wire.requests import body
+
+GROUPS = tuple(f"g{number}" for number in range(10))
+LISTED = body(ApiKey.LIST_GROUPS, 5, states_filter=(), types_filter=())
+
+
+def test_results_are_in_order_and_not_all_are_worked_on_at_once() -> None:
+    most, running = 0, 0
+
+    async def doubled(number: int) -> int:
+        nonlocal most, running
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return 2 * number
+
+    assert asyncio.run(each(range(200), doubled)) == [*range(0, 400, 2)]
+    assert most == AT_ONCE
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """A log dir with an offset of each group."""
+    with gateway(tmp_path / "log", **QUICK) as running, Client(running.port) as client:
+        running.server.gateway.admin.create_topics([NewTopic("flights", 1)])
+        for group in GROUPS:
+            assert GroupMember(client, group).commit({("flights", 0): 1}) == [ErrorCode.none]
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def running(log_dir: Path) -> Iterator[RunningGateway]:
+    """A gateway that has read none of them."""
+    with gateway(log_dir, **QUICK) as found:
+        yield found
+
+
+def test_partitions_are_read_side_by_side(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len({partition_of(group, 4) for group in GROUPS}) == 4
+    both = Barrier(LOOKUPS_LOCAL)
+
+    def loaded(*given: Any) -> int:
+        both.wait(30)
+        return load(*given)
+
+    monkeypatch.setattr(coordinators, "load", loaded)
+    assert sorted(one.group_id for one in client.ask(LISTED).groups) == [*GROUPS]
+
+
+def test_groups_that_are_deleted_share_commits(running: RunningGateway, client: Client) -> None:
+    client.ask(LISTED)
+    log = running.server.gateway.catalog.log
+    before = log.image().version
+    found = client.ask(body(ApiKey.DELETE_GROUPS, 2, groups_names=GROUPS)).results
+    assert {one.group_id: one.error_code for one in found} == dict.fromkeys(GROUPS, ErrorCode.none)
+    assert log.image().version - before <= 2
+
+
+def test_many_offsets_are_written_beside_the_event_loop(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, threads = Call.answer, list[str]()
+
+    def noted(call: Call, fields: Any) -> Reply:
+        threads.append(current_thread().name.split("_")[0])
+        return answer(call, fields)
+
+    monkeypatch.setattr(Call, "answer", noted)
+    many = [("flights", number) for number in range(QUICK_PARTITIONS + 1)]
+    assert GroupMember(client, "g0").committed(*many)["flights", 0] == 1
+    assert threads == ["answer"]

@@ -406,8 +406,8 @@ def test_a_gateway_ends_although_its_storage_hangs(tmp_path: Path, what: str) ->
     code = HANGS.format(what=what, log_dir=str(tmp_path / "log"))
     run = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
     try:
-        assert run.stderr is not None
-        until(lambda: run.stderr.readline() == "it hangs\n")
+        lines: Any = run.stderr
+        until(lambda: lines.readline() == "it hangs\n")
         run.send_signal(signal.SIGTERM)
         _, told = run.communicate(timeout=60)
     finally:

@@ -20,7 +20,7 @@ from sparklog.wire.handlers.partitions import QUICK as QUICK_PARTITIONS
 from sparklog.wire.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.grouping import QUICK, GroupMember
-from tests.wire.requests import body
+from tests.wire.requests import body, part
 
 GROUPS = tuple(f"g{number}" for number in range(10))
 LISTED = body(ApiKey.LIST_GROUPS, 5, states_filter=(), types_filter=())
@@ -92,3 +92,17 @@ def test_many_offsets_are_written_beside_the_event_loop(
     many = [("flights", number) for number in range(QUICK_PARTITIONS + 1)]
     assert GroupMember(client, "g0").committed(*many)["flights", 0] == 1
     assert threads == ["answer"]
+
+
+def test_what_is_named_twice_is_told_once(client: Client) -> None:
+    """Goal: a short request has no answer without bound."""
+    key = ApiKey.OFFSET_FETCH
+    fields = {"group_id": "g0", "member_id": None, "topics": None}
+    offsets = [part(key, 9, "OffsetFetchRequestGroup", member_epoch=n, **fields) for n in (-1, -2)]
+    names = {"groups": ("g0", "g0"), "group_ids": ("g0", "g0"), "transactional_ids": ("x", "x")}
+    plain = {"include_authorized_operations": False, "require_stable": False}
+    for api in (ApiKey.DESCRIBE_GROUPS, ApiKey.CONSUMER_GROUP_DESCRIBE):
+        assert len(client.ask(body(api, 1, **names, **plain)).groups) == 1
+    assert len(client.ask(body(key, 9, groups=tuple(offsets), **plain)).groups) == 1
+    asked = body(ApiKey.DESCRIBE_TRANSACTIONS, 0, **names)
+    assert len(client.ask(asked).transaction_states) == 1

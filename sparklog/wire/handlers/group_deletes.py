@@ -5,9 +5,10 @@ would bring them back (OffsetMetadataManager.replay). A group exists as soon as 
 offsets for it.
 """
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from sparklog.coordinator.requests import (
     CommitAnswer,
@@ -32,21 +33,23 @@ Places = AbstractSet[tuple[str, int]]
 
 async def delete_groups(call: Call) -> Reply:
     """Return the answer. Groups that are deleted side by side share commits."""
-    names = [*dict.fromkeys(call.request().groups_names)]  # each once, as in Kafka
-    codes = await each(names, partial(_deleted_group, call))
-    found = zip(names, codes, strict=True)
-    results = [{"group_id": group_id, "error_code": code} for group_id, code in found]
+    results = await each(call.request().groups_names, partial(_deleted_group, call))
     return call.answer({"results": results})
 
 
-async def _deleted_group(call: Call, group_id: str) -> int:
-    """Delete a group; return its code, also if the storage fails: others may be deleted by then."""
+async def _deleted_group(call: Call, group_id: str) -> Mapping[str, Any]:
+    """Delete a group; if the storage fails, this is the outcome of this group alone."""
+    try:
+        code = await _deletion(call, group_id)
+    except SparklogError as error:
+        code = code_for(call, error)
+    return {"group_id": group_id, "error_code": code}
+
+
+async def _deletion(call: Call, group_id: str) -> int:
     if not call.allows(Scope.ADMIN, group_id, Resource.GROUP):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    try:
-        held = await _held(call, group_id)
-    except SparklogError as error:
-        return code_for(call, error)
+    held = await _held(call, group_id)
     request = DeleteGroupRequest(group_id)
     code: int = await answer_of(call, request, group_id)
     if code in _DELETED and held:

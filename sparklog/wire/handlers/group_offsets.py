@@ -47,7 +47,9 @@ async def offset_fetch(call: Call) -> Reply:
     is_stable = getattr(request, "require_stable", False)
     if call.version < GROUPS_SINCE:
         return call.answer(await _fetched(call, request, is_stable=is_stable))
-    groups = await each(request.groups, lambda one: _fetched(call, one, is_stable=is_stable))
+    # All offsets of a group once, whoever it is that asks.
+    distinct = {(one.group_id, one.topics): one for one in request.groups}.values()
+    groups = await each(distinct, lambda one: _fetched(call, one, is_stable=is_stable))
     count = sum(len(topic["partitions"]) for one in groups for topic in one["topics"])
     return await step_for(call, count, lambda: call.answer({"groups": groups}))
 

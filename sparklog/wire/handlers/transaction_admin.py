@@ -31,7 +31,8 @@ Fields = dict[str, Any]
 async def describe_transactions(call: Call) -> Reply:
     """Return the answer."""
     request, image = call.request(), await call.gateway.newest_image()
-    states = [_described(call, image, name) for name in request.transactional_ids]
+    names = dict.fromkeys(request.transactional_ids)  # one may have many partitions
+    states = [_described(call, image, name) for name in names]
     return call.answer({"transaction_states": states})
 
 

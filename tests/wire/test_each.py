@@ -12,7 +12,9 @@ from kio.schema.errors import ErrorCode
 from sparklog.admin import NewTopic
 from sparklog.coordinator.offsets_topic import load
 from sparklog.coordinator.placement import partition_of
+from sparklog.coordinator.requests import ListedGroup
 from sparklog.wire import coordinators
+from sparklog.wire.coordinators import Coordinators
 from sparklog.wire.each import AT_ONCE, each
 from sparklog.wire.gateway import LOOKUPS_LOCAL
 from sparklog.wire.handlers import Call, Reply
@@ -79,19 +81,39 @@ def test_groups_that_are_deleted_share_commits(running: RunningGateway, client: 
     assert log.image().version - before <= 2
 
 
-def test_many_offsets_are_written_beside_the_event_loop(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answer, threads = Call.answer, list[str]()
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The pool of the thread that has made each answer."""
+    answer, found = Call.answer, list[str]()
 
     def noted(call: Call, fields: Any) -> Reply:
-        threads.append(current_thread().name.split("_")[0])
+        found.append(current_thread().name.split("_")[0])
         return answer(call, fields)
 
     monkeypatch.setattr(Call, "answer", noted)
-    many = [("flights", number) for number in range(QUICK_PARTITIONS + 1)]
-    assert GroupMember(client, "g0").committed(*many)["flights", 0] == 1
-    assert threads == ["answer"]
+    return found
+
+
+class TestALongAnswerIsMadeBesideTheEventLoop:
+    def test_of_offsets(self, client: Client, threads: list[str]) -> None:
+        many = [("flights", number) for number in range(QUICK_PARTITIONS + 1)]
+        assert GroupMember(client, "g0").committed(*many)["flights", 0] == 1
+        assert threads == ["answer"]
+
+    def test_of_groups(
+        self, client: Client, threads: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def many(_: Coordinators) -> list[ListedGroup]:
+            return [ListedGroup("g", "", "Empty", "classic")] * (QUICK_PARTITIONS + 1)
+
+        monkeypatch.setattr(Coordinators, "groups", many)
+        assert len(client.ask(LISTED).groups) == QUICK_PARTITIONS + 1
+        assert threads == ["answer"]
+
+    def test_of_transactional_ids(self, client: Client, threads: list[str]) -> None:
+        fields = {"state_filters": (), "producer_id_filters": (), "duration_filter": -1}
+        assert client.ask(body(ApiKey.LIST_TRANSACTIONS, 1, **fields)).transaction_states == ()
+        assert threads == ["answer"]
 
 
 def test_what_is_named_twice_is_told_once(client: Client) -> None:

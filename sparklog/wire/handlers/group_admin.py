@@ -11,6 +11,7 @@ from sparklog.wire.each import each
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.group_members import answer_of
 from sparklog.wire.handlers.operations import NO_OPERATIONS, group_operations
+from sparklog.wire.handlers.partitions import step_for
 from sparklog.wire.instances import Instance, leader_of
 
 GROUP: Final = 0
@@ -152,16 +153,20 @@ async def list_groups(call: Call) -> Reply:
     states = {one.lower() for one in getattr(request, "states_filter", ())}
     types = {one.lower() for one in getattr(request, "types_filter", ())}
     groups = await call.gateway.coordinators.groups()
-    told = [
-        {
-            "group_id": one.group_id,
-            "protocol_type": one.protocol_type,
-            "group_state": one.state,
-            "group_type": one.kind,
-        }
-        for one in groups
-        if (not states or one.state.lower() in states)
-        and (not types or one.kind in types)
-        and call.sees(one.group_id, Resource.GROUP)
-    ]
-    return call.answer({"error_code": ErrorCode.NONE, "groups": told})
+
+    def answered() -> Reply:
+        told = [
+            {
+                "group_id": one.group_id,
+                "protocol_type": one.protocol_type,
+                "group_state": one.state,
+                "group_type": one.kind,
+            }
+            for one in groups
+            if (not states or one.state.lower() in states)
+            and (not types or one.kind in types)
+            and call.sees(one.group_id, Resource.GROUP)
+        ]
+        return call.answer({"error_code": ErrorCode.NONE, "groups": told})
+
+    return await step_for(call, len(groups), answered)

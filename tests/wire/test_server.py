@@ -73,8 +73,10 @@ class TestListeners:
             bind(settings(**values))
 
     def test_refuses_an_address_that_is_taken(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="use"):
-            bind(settings(listen=(f"127.0.0.1:{taken.getsockname()[1]}",)))
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            with pytest.raises(OSError, match=f"use: '{address}'"):
+                bind(settings(listen=(address,)))
 
     def test_of_one_kind_are_numbered(self) -> None:
         found = bind(settings(listen=("127.0.0.1:0", "plaintext://[::1]:0")))

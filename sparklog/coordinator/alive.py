@@ -11,10 +11,9 @@ from typing import Final
 
 from sparklog.clock import Clock
 from sparklog.errors import MissingFileError
+from sparklog.log.names import GATEWAYS
 from sparklog.storage.files import Files
 
-GATEWAYS: Final = "__gateways"
-"""The directory of the signs of life in the log dir."""
 DEAD_MS: Final = 10_000
 """A gateway whose sign of life has not changed for this long is dead."""
 LOOK_MS: Final = 500

@@ -42,6 +42,8 @@ RESERVED_TOPICS: Final = INTERNAL_TOPICS | {CLUSTER_METADATA}
 """Names that no user may give a topic: INTERNAL_TOPICS, and KRaft's own log."""
 
 QUARANTINE: Final = "quarantine"
+GATEWAYS: Final = "__gateways"
+"""The directory of the signs of life of gateways."""
 SHARED: Final = "__shared"
 
 TOPIC_NAME_CHARACTERS_MAX: Final = 249

@@ -20,10 +20,10 @@ from itertools import islice
 from typing import Any, Final
 
 from sparklog.config.topic import TopicConfig, every_config
-from sparklog.coordinator.alive import GATEWAYS
 from sparklog.errors import InvalidConfigError, StorageFullError, UsageError
 from sparklog.log.names import (
     CLUSTER_METADATA,
+    GATEWAYS,
     QUARANTINE,
     SHARED,
     born_ms,

@@ -1,9 +1,10 @@
-"""Leftovers: files below `__cluster_metadata` that no entry names, now or later.
+"""Leftovers: files of the log dir's own that no entry names, now or later.
 
     _runs, _history, _cuts   of a fold that was killed before its commit: they end behind the newest
                              cover. (`clean` deletes those that end before it.)
     _edits                   of a commit that was killed before its entry, behind the newest version
-    .tmp-…                   of a small file that was killed before it got its name
+    .tmp-…                   of a small file that was killed before it got its name, also of a sign
+                             of life (`__gateways`)
 
 They may be deleted if they were made before the log dir's horizon: `check` refuses an edit that
 names an older file. Files of other names, and files that repair put aside, are no leftovers.
@@ -11,7 +12,7 @@ names an older file. Files of other names, and files that repair put aside, are 
 
 from collections.abc import Iterator
 
-from sparklog.log.names import CLUSTER_METADATA, uuid7_ms
+from sparklog.log.names import CLUSTER_METADATA, GATEWAYS, uuid7_ms
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import CUTS, EDITS, EDITS_NAME, HISTORY, RUN_NAME, RUNS, last_part
@@ -32,9 +33,10 @@ def leftovers(log: MetadataLog, image: Image | None = None) -> dict[str, int]:
 
 
 def _temporary(files: Files, image: Image) -> Iterator[tuple[str, int]]:
-    for stat in files.list(CLUSTER_METADATA, recursive=True):
-        if last_part(stat.path).startswith(TEMPORARY) and stat.modified_ms < image.horizon_ms:
-            yield stat.path, stat.modified_ms
+    for directory in (CLUSTER_METADATA, GATEWAYS):
+        for stat in files.list(directory, recursive=True):
+            if last_part(stat.path).startswith(TEMPORARY) and stat.modified_ms < image.horizon_ms:
+                yield stat.path, stat.modified_ms
 
 
 def _unnamed(files: Files, image: Image) -> Iterator[tuple[str, int]]:

@@ -20,6 +20,7 @@ from sparklog.rest.app import create_app
 from sparklog.rest.joined import JoinedWrites
 from sparklog.rest.service import Service
 from sparklog.rest.settings import Settings
+from sparklog.service.end import end_within
 from sparklog.service.logs import set_up_logs
 from sparklog.service.open_files import allow_many_files
 from sparklog.tokens import check_listening
@@ -188,7 +189,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server; at shutdown it wakes waiting fetches, at a start that fails it says why."""
+    """uvicorn's server; it ends in time, and a start that fails says why."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -202,8 +203,9 @@ class Server(uvicorn.Server):
             raise (stop.__context__ or stop) from None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take a signal: answer waiting fetches now, not when their time is up."""
+        """Take a signal: answer waiting fetches now, and end in time whatever the storage does."""
         super().handle_exit(sig, frame)
+        end_within(self._service.settings.shutdown_timeout_ms)
         asyncio.get_running_loop().call_soon_threadsafe(self._service.poll.close)
 
 

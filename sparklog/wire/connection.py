@@ -67,11 +67,12 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Admit the connection, or close it if there are too many."""
         self._transport = transport
-        self._sender = Sender(transport, self._gateway.sent, self._go_on)
         peer: Sequence[object] = self._transport.get_extra_info("peername") or ("unknown",)
+        address = self.session.address = str(peer[0])
         self.session.peer = ":".join(map(str, peer[:2]))
-        if self._gateway.limits.admit(str(peer[0])):
-            self._address = str(peer[0])
+        self._sender = Sender(transport, address, self._gateway.sent, self._go_on)
+        if self._gateway.limits.admit(address):
+            self._address = address
             self._gateway.connections.add(self)
             if self._gateway.is_ending:
                 self.finish()

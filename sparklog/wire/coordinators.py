@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -26,6 +27,7 @@ from sparklog.errors import NotCoordinatorError, SparklogError
 from sparklog.metadata.image import Image
 from sparklog.metadata.plans.topics import live_topic
 from sparklog.model import TopicDescription
+from sparklog.wire.each import each
 from sparklog.wire.instances import Instance, leader_of
 from sparklog.wire.owned_shard import Claimed, Log, OwnedShard
 from sparklog.wire.settings import Settings
@@ -113,14 +115,21 @@ class Coordinators:
         if topic is None:
             return []
         opened = live_topic(await gateway.opened(image, [topic]), topic.topic_id)
-        found: list[ListedGroup] = []
-        for number in range(topic.num_partitions):
-            is_used = opened.partition(number).log_end_offset or number in self._shards
-            if is_used and self._owns(number):
-                with suppress(NotCoordinatorError):  # it was claimed meanwhile, as in Kafka
-                    shard = await self._owned(topic, number)
-                    found += await shard.ask(ListRequest())
-        return found
+        numbers = [
+            number
+            for number in range(topic.num_partitions)
+            if (opened.partition(number).log_end_offset or number in self._shards)
+            and self._owns(number)
+        ]
+        return [*chain(*await each(numbers, partial(self._listed, topic)))]
+
+    async def _listed(self, topic: TopicDescription, number: int) -> Sequence[ListedGroup]:
+        """Return the groups of a partition; none if it was claimed meanwhile, as in Kafka."""
+        with suppress(NotCoordinatorError):
+            shard = await self._owned(topic, number)
+            found: Sequence[ListedGroup] = await shard.ask(ListRequest())
+            return found
+        return ()
 
     def close(self) -> None:
         """Give the shards up: waiting requests are answered with an error. No shard is claimed."""

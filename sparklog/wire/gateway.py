@@ -120,8 +120,13 @@ class Gateway:
         self._beating = asyncio.ensure_future(self._beat())
         self._loading = asyncio.get_running_loop().run_in_executor(self._lookups, _load_kernels)
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the kernels that produce requests need are loaded."""
+        return self._loading.done()
+
     async def loaded(self) -> None:
-        """Return when the kernels that produce requests need are loaded."""
+        """Return when they are loaded."""
         await self._loading
 
     async def _beat(self) -> None:

@@ -89,6 +89,7 @@ class Membership:
         """
         self.rest_ms = HEARTBEAT_MS
         # First: where the log dir is gone, the sign would be the first file of another directory.
+        # And a gateway that cannot read serves nobody: others take its groups over.
         brokers = self._log.image().brokers
         self._show()
         for node_id, broker in brokers.items():

@@ -7,7 +7,7 @@ An exchange is one authentication by a mechanism. The handlers decide when a cli
 """
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 from sparklog.errors import SaslAuthenticationError
@@ -19,26 +19,32 @@ from sparklog.wire.scram import ScramExchange
 PLAIN: Final = "PLAIN"
 MECHANISMS: Final[Sequence[str]] = (PLAIN, *SCRAM_MECHANISMS)
 _PLAIN_PARTS: Final = 3
+Newest = Callable[[], Awaitable[Image]]
+"""Reads the newest image."""
 
 
 class Exchange(Protocol):
     """An authentication in progress."""
 
-    def step(self, message: bytes, image: Image) -> tuple[bytes, Principal | None]:
+    async def step(self, message: bytes, newest: Newest) -> tuple[bytes, Principal | None]:
         """Return the answer to a message, and the principal after the last message, else None.
 
-        Raises SaslAuthenticationError: the exchange has failed and is over.
+        Raises SaslAuthenticationError: the exchange has failed and is over. Raises as `newest` if
+        the exchange reads the image.
         """
         ...
 
 
 class _Plain:
-    """PLAIN (RFC 4616): one message, `authorization id NUL user NUL password`."""
+    """PLAIN (RFC 4616): one message, `authorization id NUL user NUL password`.
+
+    It reads no image: clients with a token are authenticated while the storage is away, too.
+    """
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
 
-    def step(self, message: bytes, image: Image) -> tuple[bytes, Principal | None]:  # noqa: ARG002 - Exchange's
+    async def step(self, message: bytes, newest: Newest) -> tuple[bytes, Principal | None]:  # noqa: ARG002 - of Exchange
         """Return an empty answer, and the token as the principal."""
         parts = message.split(b"\0")
         if len(parts) != _PLAIN_PARTS:
@@ -63,10 +69,10 @@ class _Scram:
         self._secret = cluster_id.encode()
         self._exchange: ScramExchange | None = None
 
-    def step(self, message: bytes, image: Image) -> tuple[bytes, Principal | None]:
+    async def step(self, message: bytes, newest: Newest) -> tuple[bytes, Principal | None]:
         """Return the answer to a message, and the user after the second message, else None."""
         if self._exchange is None:
-            mechanism = self._mechanism
+            image, mechanism = await newest(), self._mechanism
             self._exchange = ScramExchange(
                 mechanism,
                 lambda user: image.users.get((user, mechanism)),

@@ -23,7 +23,7 @@ import os
 import socket
 import struct
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -45,6 +45,9 @@ SMALL_BYTES: Final = 4096
 """A smaller answer in one piece is joined with its header, and sent with one plain call."""
 TURN_BYTES: Final = 4 * 1024 * 1024
 """The most bytes that are sent before other connections have their turn."""
+HELD_BYTES_MAX: Final = 512 * 1024 * 1024
+"""The most bytes of answers that clients have not taken; above it an answer has one batch. It is
+for object stores: their bytes are in memory until the client has taken them."""
 BUFFERS_MAX: Final = 256
 """The most buffers of one call; the system allows 1,024."""
 log: Final = logging.getLogger("sparklog.gateway")
@@ -70,13 +73,37 @@ class Sent:
         """Bytes that went through this process's memory."""
         self.held_bytes = 0
         """Bytes in memory that clients have not taken yet."""
+        self._held_by: Counter[str] = Counter()
+        """The same, by the address of the client."""
+
+    def hold(self, address: str, count: int) -> None:
+        """Count bytes that a client has not taken yet; a negative `count` frees bytes."""
+        self.held_bytes += count
+        held = self._held_by.pop(address, 0) + count
+        if held:
+            self._held_by[address] = held
+
+    def room_for(self, address: str) -> int:
+        """Return how many more bytes the clients of an address may leave in memory.
+
+        They may leave as many as are free for all others: so the slow clients of one address take
+        half of the memory, and those of two leave a third of it.
+        """
+        free = HELD_BYTES_MAX - self.held_bytes
+        return max(free - self._held_by[address], 0)
 
 
 class Sender:
-    """Sends one connection's answers. `resumed` is called when a paused one has sent all."""
+    """Sends the answers of one connection, whose client is at `address`.
 
-    def __init__(self, transport: Any, sent: Sent, resumed: Callable[[], None]) -> None:
+    `resumed` is called when a paused one has sent all.
+    """
+
+    def __init__(
+        self, transport: Any, address: str, sent: Sent, resumed: Callable[[], None]
+    ) -> None:
         self._transport = transport
+        self._address = address
         self._sent = sent
         self._resumed = resumed
         self._pieces: deque[Piece] = deque()
@@ -171,7 +198,7 @@ class Sender:
     def _count_held(self) -> None:
         """Count the bytes in memory that the client has not taken yet; a range has none."""
         held = sum(len(piece) for piece in self._pieces if not isinstance(piece, FileRange))
-        self._sent.held_bytes += held - self._held
+        self._sent.hold(self._address, held - self._held)
         self._held = held
 
     def _write_to_transport(self) -> None:

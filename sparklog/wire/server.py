@@ -19,6 +19,7 @@ import uvloop
 from sparklog.clock import Clock, SystemClock
 from sparklog.errors import SparklogError
 from sparklog.garbage import collect_as_a_service
+from sparklog.service.end import end_within
 from sparklog.service.logs import set_up_logs
 from sparklog.service.memory import give_back, give_back_code, spare_memory
 from sparklog.service.open_files import allow_many_files
@@ -91,17 +92,19 @@ class Server:
                     make, sock=bound, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=shake_s
                 )
             )
+        self._close_overdue()
+        self.gateway.start()
         if self._side is not None:
             gateway = self.gateway
             side = partial(SidePort, gateway.metrics.text, gateway.kafka_metrics, self._problem)
             self._side_server = await loop.create_server(side, sock=self._side)
         self._tell_addresses()
-        self._close_overdue()
-        self.gateway.start()
 
     async def _problem(self) -> str | None:
         """Return why clients are not served; None if they are."""
-        return "ending" if self._is_closed else await self._readiness.problem()
+        if self._is_closed:
+            return "ending"
+        return await self._readiness.problem() if self.gateway.is_loaded else "starting"
 
     def _tell_addresses(self) -> None:
         """Log the address of each listener, with the port that was chosen for port 0."""
@@ -171,9 +174,16 @@ def _side_socket(settings: Settings) -> socket.socket | None:
 async def _serve(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     is_over = asyncio.Event()
+    server: Server | None = None
+
+    def end() -> None:
+        end_within(settings.shutdown_timeout_ms if server else 0)
+        is_over.set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, is_over.set)
-    server = Server(settings, SystemClock())
+        loop.add_signal_handler(number, end)
+    # On a thread: it reads the log dir, and a signal must end a process whose storage is mute.
+    server = await loop.run_in_executor(None, Server, settings, SystemClock())
     await server.start()
     await server.gateway.loaded()
     collect_as_a_service()

@@ -15,6 +15,7 @@ class Session:
     """A client: its listener, and its principal, which is None until it is authenticated."""
 
     __slots__ = (
+        "address",
         "commit_form",
         "exchange",
         "has_raw_tokens",
@@ -31,7 +32,8 @@ class Session:
         self.listener = listener
         self.principal: Principal | None = EVERYBODY if is_known else None
         self.peer = "unknown"
-        """The address, HOST:PORT."""
+        """Its address and port, HOST:PORT."""
+        self.address = "unknown"
         self.produced: asyncio.Future[Any] | None = None
         """A produce request that still looks up its topics; later ones wait for it."""
         self.throttle_ms = 0

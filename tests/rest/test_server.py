@@ -1,12 +1,14 @@
 """uvicorn's protocol as it is guarded: what a client that takes no answer costs."""
 
 import asyncio
+import signal
 import socket
 from typing import Any
 
 import pytest
 from uvicorn.server import ServerState
 
+from sparklog.rest import server as rest_server
 from sparklog.rest.server import GuardedProtocol, server_of
 from tests.rest.conftest import settings_for
 
@@ -46,6 +48,20 @@ def connected(log_dir: str, transport: Transport) -> GuardedProtocol:
 def test_a_shutdown_may_take_parts_of_a_second(log_dir: str) -> None:
     config = server_of(settings_for(log_dir, shutdown_timeout_ms=900)).config
     assert config.timeout_graceful_shutdown == 0.9
+
+
+def test_a_signal_limits_the_time_until_its_end(
+    log_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[int] = []
+    monkeypatch.setattr(rest_server, "end_within", limits.append)
+    server = server_of(settings_for(log_dir, shutdown_timeout_ms=900))
+
+    async def told() -> None:
+        server.handle_exit(signal.SIGTERM, None)
+
+    asyncio.run(told())
+    assert limits == [900]
 
 
 def test_an_address_in_use_is_an_error_of_the_system(log_dir: str) -> None:

@@ -7,6 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
 from sparklog.tokens import Grant, Principal, Resource, Scope
+from sparklog.wire.handlers.operations import Operation
 from sparklog.wire.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway
 from tests.wire.requests import body, newest, part, versions
@@ -14,6 +15,7 @@ from tests.wire.requests import body, newest, part, versions
 CLUSTER, ACLS = ApiKey.DESCRIBE_CLUSTER, ApiKey.DESCRIBE_ACLS
 QUOTAS, QUORUM = ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.DESCRIBE_QUORUM
 ALL_OPERATIONS, NO_OPERATIONS = 8096, -(2**31)
+ON_CLUSTER = {"resource": Resource.CLUSTER}
 ACL_FILTER = {
     "resource_type_filter": 1,
     "resource_name_filter": None,
@@ -120,18 +122,50 @@ def test_a_quota_is_for_what_kafka_knows(client: Client) -> None:
     assert (found.error_code, found.entries) == (ErrorCode.unsupported_version, None)
 
 
+def given(running: RunningGateway, client: Client, *scopes: Scope, **fields: Any) -> None:
+    """Give the client one grant, for topics unless told; it had all."""
+    client.ask(body(ACLS, 3, **ACL_FILTER))
+    [connection] = running.server.gateway.connections
+    grant = Grant(**{"prefix": "", **fields}, scopes=frozenset(scopes))
+    connection.session.principal = Principal(name="me", grants=(grant,))
+
+
 def test_a_client_without_a_grant_for_the_cluster_is_told_less(
     running: RunningGateway, client: Client
 ) -> None:
-    asked = body(CLUSTER, 1, include_cluster_authorized_operations=True)
-    client.ask(asked)
-    [connection] = running.server.gateway.connections
-    topics = Grant(prefix="", scopes=frozenset(Scope))
-    connection.session.principal = Principal(name="me", grants=(topics,))
-    assert client.ask(asked).cluster_authorized_operations == 0
+    given(running, client, *Scope)
     denied = ErrorCode.cluster_authorization_failed
     assert client.ask(body(ACLS, 3, **ACL_FILTER)).error_code == denied
     assert client.ask(body(QUOTAS, 1, components=(), strict=False)).error_code == denied
-    cluster = Grant(prefix="", scopes=frozenset({Scope.READ}), resource=Resource.CLUSTER)
-    connection.session.principal = Principal(name="me", grants=(cluster,))
-    assert client.ask(asked).cluster_authorized_operations == 1 << 8 | 1 << 10
+
+
+CLUSTER_ADMIN = [
+    Operation.ALTER,
+    Operation.ALTER_CONFIGS,
+    Operation.CLUSTER_ACTION,
+    Operation.DESCRIBE_CONFIGS,
+]
+
+
+@pytest.mark.parametrize(
+    ("scope", "fields", "operations"),
+    [
+        (Scope.READ, {}, []),
+        (Scope.WRITE, {"prefix": "a"}, [Operation.IDEMPOTENT_WRITE]),
+        (Scope.ADMIN, {"prefix": "a"}, []),
+        (Scope.ADMIN, {}, [Operation.CREATE]),
+        (Scope.READ, ON_CLUSTER, [Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS]),
+        (Scope.WRITE, ON_CLUSTER, [Operation.DESCRIBE_CONFIGS]),
+        (Scope.ADMIN, ON_CLUSTER, CLUSTER_ADMIN),
+    ],
+)
+def test_a_client_is_told_what_its_grant_allows(
+    running: RunningGateway,
+    client: Client,
+    scope: Scope,
+    fields: dict[str, Any],
+    operations: list[Operation],
+) -> None:
+    given(running, client, scope, **fields)
+    found = client.ask(body(CLUSTER, 1, include_cluster_authorized_operations=True))
+    assert found.cluster_authorized_operations == sum(1 << one for one in operations)

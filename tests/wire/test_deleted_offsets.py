@@ -7,6 +7,8 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
 from sparklog.errors import StorageError
+from sparklog.wire.handlers import Call, group_deletes
+from sparklog.wire.handlers.group_deletes import Places
 from sparklog.wire.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway
 from tests.wire.grouping import GroupMember
@@ -91,3 +93,27 @@ def test_a_coordinator_that_is_not_there_is_told(
     monkeypatch.setattr(running.server.gateway.coordinators, "ask", fails)
     assert deleted(client) == ErrorCode.coordinator_not_available
     assert delete_offset(client, "g", "t", 0) == [ErrorCode.coordinator_not_available]
+
+
+def test_a_storage_that_fails_costs_only_the_groups_that_are_left(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: a client asks again for those alone: the others are not there any more."""
+    for group in ("a", "b"):
+        assert GroupMember(client, group).commit({("t", 0): 1}) == [ErrorCode.none]
+
+    async def held(_: Call, group_id: str) -> Places:
+        if group_id == "b":
+            raise StorageError("the disk is gone")
+        return frozenset()
+
+    monkeypatch.setattr(group_deletes, "_held", held)
+    found = client.ask(body(ApiKey.DELETE_GROUPS, 2, groups_names=("a", "b"))).results
+    codes = {one.group_id: one.error_code for one in found}
+    assert codes == {"a": ErrorCode.none, "b": ErrorCode.coordinator_not_available}
+
+
+def test_a_group_that_is_named_twice_is_deleted_once(client: Client) -> None:
+    GroupMember(client, "a").commit({("t", 0): 1})
+    found = client.ask(body(ApiKey.DELETE_GROUPS, 2, groups_names=("a", "a"))).results
+    assert [one.error_code for one in found] == [ErrorCode.none]

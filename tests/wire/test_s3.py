@@ -6,7 +6,7 @@ import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.model import TopicDescription
-from sparklog.wire.handlers.fetch_read import HELD_BYTES_MAX
+from sparklog.wire.sending import HELD_BYTES_MAX
 from sparklog.wire.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.s3 import S3LogDir, S3Server, s3_log_dir, s3_server
@@ -76,15 +76,16 @@ def gets_of_segments(proxy: StoreProxy) -> int:
 
 
 class TestFetch:
-    def test_is_one_batch_while_clients_hold_much_memory(
+    def test_is_one_batch_while_clients_of_its_address_hold_much_memory(
         self, running: RunningGateway, client: Client, topic: TopicDescription
     ) -> None:
         """Bytes of an object store are in memory until a client takes them, and it may be slow."""
         produce(client, "a", "b", "c")
-        running.server.gateway.sent.held_bytes += HELD_BYTES_MAX
-        patient = {"min_bytes": 1_000_000, "wait_ms": 60_000}
+        sent, patient = running.server.gateway.sent, {"min_bytes": 1_000_000, "wait_ms": 60_000}
+        sent.hold("127.0.0.1", HELD_BYTES_MAX // 2)
         assert values(fetched(client, topic, **patient)[0]) == ["a"]
-        running.server.gateway.sent.held_bytes -= HELD_BYTES_MAX
+        sent.hold("127.0.0.1", -(HELD_BYTES_MAX // 2))
+        sent.hold("127.0.0.2", HELD_BYTES_MAX // 2)
         assert values(fetched(client, topic)[0]) == ["a", "b", "c"]
 
     def test_is_a_request_for_each_file(

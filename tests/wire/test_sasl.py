@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient as KafkaAdmin
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
+from sparklog.errors import StorageError
 from sparklog.metadata.plans.cluster import with_users
 from sparklog.wire.scram import HASHES, ITERATIONS, credential, salted_password
 from sparklog.wire.versions import ApiKey
@@ -118,6 +119,22 @@ class TestPlain:
             shaken(client, "PLAIN", version=0)
             client.send_frame(b"nonsense")
             assert client.socket.recv(1) == b""
+
+    def test_reads_nothing_of_the_log_dir(
+        self, secured: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Goal: its clients are authenticated while the storage is away."""
+
+        async def fails() -> None:
+            raise StorageError("the disk is gone")
+
+        monkeypatch.setattr(secured.server.gateway, "image", fails)
+        with Client(secured.port) as client, Client(secured.port) as other:
+            shaken(client, "PLAIN")
+            assert shown(client, f"\0{TOKEN}\0{TOKEN}".encode()).error_code == ErrorCode.none
+            shaken(other, "SCRAM-SHA-256")
+            other.send(request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"n,,n=alice,r=x"))
+            assert other.receive_frame() == b""
 
 
 @pytest.mark.parametrize("mechanism", sorted(HASHES))

@@ -14,7 +14,14 @@ from sparklog.log_reader.ranges import FileRange
 from sparklog.model import TopicDescription
 from sparklog.storage.kept_file import KeptFile
 from sparklog.testing import Record, TemporaryTopic
-from sparklog.wire.sending import PART_BYTES, SENDFILE_BYTES, TURN_BYTES, Sender, Sent
+from sparklog.wire.sending import (
+    HELD_BYTES_MAX,
+    PART_BYTES,
+    SENDFILE_BYTES,
+    TURN_BYTES,
+    Sender,
+    Sent,
+)
 from tests.wire.fetching import NEWEST, Part, fetch_request, fetched, values
 from tests.wire.gateways import Client, RunningGateway
 
@@ -52,7 +59,7 @@ class Sending:
         self.transport = Transport(tls=tls)
         self.sent = Sent()
         self.resumed = asyncio.Event()
-        self.sender = Sender(self.transport, self.sent, self.resumed.set)
+        self.sender = Sender(self.transport, "here", self.sent, self.resumed.set)
 
     async def take(self, size: int) -> bytes:
         loop = asyncio.get_running_loop()
@@ -110,6 +117,18 @@ def test_bytes_in_memory_count_until_they_are_taken(file: KeptFile) -> None:
 
     run(test)
     assert seen[0].held_bytes == 0
+
+
+def test_slow_clients_of_one_address_leave_room_for_those_of_others() -> None:
+    sent = Sent()
+    half = HELD_BYTES_MAX // 2
+    assert sent.room_for("slow") == HELD_BYTES_MAX
+    sent.hold("slow", half)
+    assert (sent.room_for("slow"), sent.room_for("quick")) == (0, half)
+    sent.hold("other", half // 2)
+    assert (sent.room_for("other"), sent.room_for("quick")) == (0, half // 2)
+    sent.hold("slow", -half)
+    assert sent.room_for("slow") == HELD_BYTES_MAX - half // 2
 
 
 @pytest.mark.parametrize("tls", [False, True])

@@ -24,6 +24,7 @@ from sparklog.clock import SystemClock
 from sparklog.errors import InvalidOptionError, LogDirError, SparklogError, StorageError
 from sparklog.metadata.follow import FollowedLog
 from sparklog.wire import server
+from sparklog.wire.gateway import Gateway
 from sparklog.wire.limits import Limits
 from sparklog.wire.listeners import bind, bound_to
 from sparklog.wire.processes import RESTART_S, Processes, settings_of_instances
@@ -72,8 +73,10 @@ class TestListeners:
             bind(settings(**values))
 
     def test_refuses_an_address_that_is_taken(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="use"):
-            bind(settings(listen=(f"127.0.0.1:{taken.getsockname()[1]}",)))
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            with pytest.raises(OSError, match=f"use: '{address}'"):
+                bind(settings(listen=(address,)))
 
     def test_of_one_kind_are_numbered(self) -> None:
         found = bind(settings(listen=("127.0.0.1:0", "plaintext://[::1]:0")))
@@ -138,6 +141,7 @@ class TestSidePort:
     @pytest.fixture
     def side(self, tmp_path: Path) -> Iterator[RunningGateway]:
         with gateway(tmp_path / "log", metrics_listen="127.0.0.1:0") as running:
+            until(lambda: running.server.gateway.is_loaded)
             yield running
 
     def get(self, running: RunningGateway, path: str) -> str:
@@ -161,6 +165,14 @@ class TestSidePort:
         with pytest.raises(urllib.error.HTTPError, match="503"):
             self.get(side, "/ready")
         side.server._is_closed = False
+
+    def test_tells_that_clients_are_not_served_yet(
+        self, side: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Gateway, "is_loaded", False)
+        with pytest.raises(urllib.error.HTTPError, match="503") as found:
+            self.get(side, "/ready")
+        assert found.value.read() == b"starting\n"
 
     def test_tells_why_clients_are_not_served(
         self,
@@ -374,3 +386,33 @@ def test_a_gateway_ends_well_on_sigterm(tmp_path: Path, processes: int) -> None:
     assert len(listening) == processes
     assert {(one["level"], one["logger"]) for one in listening} == {("info", "sparklog.gateway")}
     assert list(signs.glob("*.json")) == []
+
+
+HANGS = """
+import sys, time
+from sparklog.service import end
+from sparklog.wire import membership, server
+from sparklog.wire.settings import Settings
+
+def hangs(*_):
+    print("it hangs", file=sys.stderr, flush=True)
+    time.sleep(600)
+
+end.GRACE_S, {what} = 0.1, hangs
+server.serve(Settings(log_dir={log_dir!r}, listen=("127.0.0.1:0",), shutdown_timeout_ms=100))
+"""
+
+
+@pytest.mark.parametrize("what", ["server.Server", "membership.Membership.beat"])
+def test_a_gateway_ends_although_its_storage_hangs(tmp_path: Path, what: str) -> None:
+    code = HANGS.format(what=what, log_dir=str(tmp_path / "log"))
+    run = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    try:
+        lines: Any = run.stderr
+        until(lambda: lines.readline() == "it hangs\n")
+        run.send_signal(signal.SIGTERM)
+        _, told = run.communicate(timeout=60)
+    finally:
+        run.kill()
+    assert run.returncode == 0, told
+    assert "threads still wait for the storage" in told

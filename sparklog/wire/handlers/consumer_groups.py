@@ -17,6 +17,7 @@ from sparklog.coordinator.requests import (
 from sparklog.errors import ErrorCode
 from sparklog.metadata.image import Image
 from sparklog.tokens import Resource, Scope
+from sparklog.wire.each import each
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.group_admin import tell_operations, why_missing
 from sparklog.wire.handlers.group_members import answer_of, client_host, milliseconds
@@ -95,7 +96,7 @@ def _by_topic(places: Partitions) -> list[Fields]:
 async def consumer_group_describe(call: Call) -> Reply:
     """Return the answer."""
     request = call.request()
-    groups = [await _described(call, group_id) for group_id in request.group_ids]
+    groups = await each(request.group_ids, lambda group_id: _described(call, group_id))
     if request.include_authorized_operations:
         tell_operations(call, groups)
     return call.answer({"groups": groups})

@@ -255,7 +255,6 @@ _SHAPES: Final[Mapping[ApiKey, Shape]] = {
     ApiKey.ALTER_REPLICA_LOG_DIRS: _replicas,
     ApiKey.DESCRIBE_LOG_DIRS: _log_dir,
     ApiKey.CREATE_PARTITIONS: _each("results", "topics", "name"),
-    ApiKey.DELETE_GROUPS: _each("results", "groups_names", "group_id"),
     ApiKey.ELECT_LEADERS: _elections,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alone,
     ApiKey.OFFSET_DELETE: _alone,

@@ -26,9 +26,6 @@ from sparklog.wire.topic_ids import with_uuid
 
 FETCH_MAX_BYTES: Final = 55 * 1024 * 1024
 """The broker's fetch.max.bytes."""
-HELD_BYTES_MAX: Final = 512 * 1024 * 1024
-"""While clients have not taken so many bytes of answers, other answers have one batch. It is for
-object stores: their bytes are in memory until the client has taken them."""
 READ_MS: Final = 1_000
 """After so many ms a fetch takes no further batches. Many partitions with many slices each take
 minutes on an object store, and a client repeats a fetch after 30 seconds (request.timeout.ms)."""
@@ -162,7 +159,7 @@ class FetchRequest:
         gateway = self.call.gateway
         if gateway.catalog.files.is_local:
             return FETCH_MAX_BYTES  # files are sent as ranges
-        return max(HELD_BYTES_MAX - gateway.sent.held_bytes, 0)
+        return gateway.sent.room_for(self.call.session.address)
 
     def failed(self, error: SparklogError) -> Sequence[TopicFetched]:
         """Return answers that have an error for all partitions."""

@@ -7,9 +7,11 @@ from sparklog.coordinator.requests import ConsumerDescribeRequest, DescribeReque
 from sparklog.coordinator.states import State
 from sparklog.errors import ErrorCode, SparklogError
 from sparklog.tokens import Resource
+from sparklog.wire.each import each
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.group_members import answer_of
 from sparklog.wire.handlers.operations import NO_OPERATIONS, group_operations
+from sparklog.wire.handlers.partitions import step_for
 from sparklog.wire.instances import Instance, leader_of
 
 GROUP: Final = 0
@@ -28,7 +30,8 @@ async def find_coordinator(call: Call) -> Reply:
     request = call.request()
     key_type = getattr(request, "key_type", GROUP)
     if call.version >= BATCHED_SINCE:
-        found = [await _coordinator(call, key, key_type) for key in request.coordinator_keys]
+        keys = request.coordinator_keys
+        found = await each(keys, lambda key: _coordinator(call, key, key_type))
         return call.answer({"coordinators": found})
     return call.answer(await _coordinator(call, request.key, key_type))
 
@@ -87,7 +90,7 @@ def _no_coordinator(key: str, code: int, message: str | None) -> Fields:
 async def describe_groups(call: Call) -> Reply:
     """Return the answer."""
     request = call.request()
-    told = [await _described(call, one) for one in request.groups]
+    told = await each(request.groups, lambda one: _described(call, one))
     if getattr(request, "include_authorized_operations", False):
         tell_operations(call, told)
     return call.answer({"groups": told})
@@ -150,16 +153,20 @@ async def list_groups(call: Call) -> Reply:
     states = {one.lower() for one in getattr(request, "states_filter", ())}
     types = {one.lower() for one in getattr(request, "types_filter", ())}
     groups = await call.gateway.coordinators.groups()
-    told = [
-        {
-            "group_id": one.group_id,
-            "protocol_type": one.protocol_type,
-            "group_state": one.state,
-            "group_type": one.kind,
-        }
-        for one in groups
-        if (not states or one.state.lower() in states)
-        and (not types or one.kind in types)
-        and call.sees(one.group_id, Resource.GROUP)
-    ]
-    return call.answer({"error_code": ErrorCode.NONE, "groups": told})
+
+    def answered() -> Reply:
+        told = [
+            {
+                "group_id": one.group_id,
+                "protocol_type": one.protocol_type,
+                "group_state": one.state,
+                "group_type": one.kind,
+            }
+            for one in groups
+            if (not states or one.state.lower() in states)
+            and (not types or one.kind in types)
+            and call.sees(one.group_id, Resource.GROUP)
+        ]
+        return call.answer({"error_code": ErrorCode.NONE, "groups": told})
+
+    return await step_for(call, len(groups), answered)

@@ -5,8 +5,10 @@ would bring them back (OffsetMetadataManager.replay). A group exists as soon as 
 offsets for it.
 """
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from sparklog.coordinator.requests import (
     CommitAnswer,
@@ -14,11 +16,12 @@ from sparklog.coordinator.requests import (
     OffsetDeleteRequest,
     Request,
 )
-from sparklog.errors import ErrorCode
+from sparklog.errors import ErrorCode, SparklogError
 from sparklog.model import TopicPartition
 from sparklog.tokens import Resource, Scope
+from sparklog.wire.each import each
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.group_members import answer_of
+from sparklog.wire.handlers.group_members import answer_of, code_for
 from sparklog.wire.handlers.group_offsets import commit_codes
 from sparklog.wire.handlers.offset_commit import TopicRule
 from sparklog.wire.handlers.transactions import taken
@@ -29,17 +32,23 @@ Places = AbstractSet[tuple[str, int]]
 
 
 async def delete_groups(call: Call) -> Reply:
-    """Return the answer."""
-    results = []
-    for group_id in call.request().groups_names:
-        code: int = ErrorCode.GROUP_AUTHORIZATION_FAILED
-        if call.allows(Scope.ADMIN, group_id, Resource.GROUP):
-            code = await _deleted_group(call, group_id)
-        results.append({"group_id": group_id, "error_code": code})
+    """Return the answer. Groups that are deleted side by side share commits."""
+    results = await each(call.request().groups_names, partial(_deleted_group, call))
     return call.answer({"results": results})
 
 
-async def _deleted_group(call: Call, group_id: str) -> int:
+async def _deleted_group(call: Call, group_id: str) -> Mapping[str, Any]:
+    """Delete a group; if the storage fails, this is the outcome of this group alone."""
+    try:
+        code = await _deletion(call, group_id)
+    except SparklogError as error:
+        code = code_for(call, error)
+    return {"group_id": group_id, "error_code": code}
+
+
+async def _deletion(call: Call, group_id: str) -> int:
+    if not call.allows(Scope.ADMIN, group_id, Resource.GROUP):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
     held = await _held(call, group_id)
     request = DeleteGroupRequest(group_id)
     code: int = await answer_of(call, request, group_id)

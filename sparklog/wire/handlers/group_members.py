@@ -159,7 +159,7 @@ def _leaving(call: Call, request: Any) -> tuple[MemberIdentity, ...]:
 
 def client_host(call: Call) -> str:
     """Return a client's address, as Kafka writes it in a group's records."""
-    return f"/{call.session.peer.rpartition(':')[0]}"
+    return f"/{call.session.address}"
 
 
 def milliseconds(duration: timedelta) -> int:

@@ -13,8 +13,10 @@ from sparklog.coordinator.stale_offsets import Offsets, without_stale, younger_t
 from sparklog.errors import ErrorCode
 from sparklog.model import TopicPartition
 from sparklog.tokens import Scope
+from sparklog.wire.each import each
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.group_members import asked
+from sparklog.wire.handlers.partitions import step_for
 
 GROUPS_SINCE: Final = 8
 """The first version of OffsetFetch with several groups."""
@@ -43,10 +45,13 @@ async def offset_fetch(call: Call) -> Reply:
     """Return the answer."""
     request = call.request()
     is_stable = getattr(request, "require_stable", False)
-    if call.version >= GROUPS_SINCE:
-        groups = [await _fetched(call, one, is_stable=is_stable) for one in request.groups]
-        return call.answer({"groups": groups})
-    return call.answer(await _fetched(call, request, is_stable=is_stable))
+    if call.version < GROUPS_SINCE:
+        return call.answer(await _fetched(call, request, is_stable=is_stable))
+    # All offsets of a group once, whoever it is that asks.
+    distinct = {(one.group_id, one.topics): one for one in request.groups}.values()
+    groups = await each(distinct, lambda one: _fetched(call, one, is_stable=is_stable))
+    count = sum(len(topic["partitions"]) for one in groups for topic in one["topics"])
+    return await step_for(call, count, lambda: call.answer({"groups": groups}))
 
 
 async def _fetched(call: Call, request: Any, *, is_stable: bool) -> Fields:

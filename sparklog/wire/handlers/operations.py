@@ -50,12 +50,11 @@ _OF_GROUP: Final[_Scopes] = {
 }
 _OF_CLUSTER: Final[_Scopes] = {
     Scope.READ: (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
-    Scope.WRITE: (Operation.IDEMPOTENT_WRITE, Operation.CLUSTER_ACTION),
+    Scope.WRITE: (Operation.DESCRIBE_CONFIGS,),
     Scope.ADMIN: (
-        Operation.CREATE,
         Operation.ALTER,
         Operation.ALTER_CONFIGS,
-        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
         Operation.DESCRIBE_CONFIGS,
     ),
 }
@@ -72,8 +71,13 @@ def group_operations(call: Call, group_id: str) -> int:
 
 
 def cluster_operations(call: Call) -> int:
-    """Return the bits of the operations that the client may do on the cluster."""
-    return _bits(call, _OF_CLUSTER, Resource.CLUSTER, "")
+    """Return the bits of the operations that the client may do on the cluster.
+
+    Two of them depend on grants for topics: to create any topic, and to be an idempotent producer.
+    """
+    bits = _bits(call, _OF_CLUSTER, Resource.CLUSTER, "")
+    bits |= call.allows(Scope.ADMIN, "") << Operation.CREATE
+    return bits | call.allows_somewhere(Scope.WRITE) << Operation.IDEMPOTENT_WRITE
 
 
 def _bits(call: Call, of_scopes: _Scopes, resource: Resource, name: str) -> int:

@@ -59,7 +59,7 @@ async def sasl_token(call: Call, exchange: sasl.Exchange) -> Reply:
 async def _step(call: Call, exchange: sasl.Exchange, message: bytes) -> bytes:
     session, gateway = call.session, call.gateway
     try:
-        answer, session.principal = exchange.step(message, await gateway.image())
+        answer, session.principal = await exchange.step(message, gateway.image)
     except SaslAuthenticationError as error:
         session.exchange, session.is_refused = None, True
         gateway.metrics.closed("authentication")

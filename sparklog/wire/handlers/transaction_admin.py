@@ -14,6 +14,7 @@ from sparklog.metadata.image import Image
 from sparklog.metadata.plans.transactions import Producer
 from sparklog.metadata.transactions import (
     TransactionalId,
+    TransactionalIds,
     TransactionPartition,
     TransactionStatus,
 )
@@ -31,7 +32,8 @@ Fields = dict[str, Any]
 async def describe_transactions(call: Call) -> Reply:
     """Return the answer."""
     request, image = call.request(), await call.gateway.newest_image()
-    states = [_described(call, image, name) for name in request.transactional_ids]
+    names = dict.fromkeys(request.transactional_ids)  # one may have many partitions
+    states = [_described(call, image, name) for name in names]
     return call.answer({"transaction_states": states})
 
 
@@ -68,26 +70,28 @@ async def list_transactions(call: Call) -> Reply:
     except ValueError:
         return call.answer({"error_code": ErrorCode.INVALID_REGULAR_EXPRESSION})
     known = {str(one) for one in TransactionStatus}
-    instances, own = call.instances, gateway.instances.own.node_id
-    found = [
+    unknown = [one for one in request.state_filters if one not in known]
+    fields = {"error_code": ErrorCode.NONE, "unknown_state_filters": unknown}
+    listed = partial(_listed, call, image.transactional_ids, is_wanted)
+    # A sink of Flink has a new id for each checkpoint, and a log dir has them for seven days.
+    return await gateway.at_length(lambda: call.answer({**fields, "transaction_states": listed()}))
+
+
+def _listed(
+    call: Call, ids: TransactionalIds, is_wanted: Callable[[TransactionalId], bool]
+) -> list[Fields]:
+    instances, own = call.instances, call.gateway.instances.own.node_id
+    return [
         {
             "transactional_id": name,
             "producer_id": one.producer_id,
             "transaction_state": one.status,
         }
-        for name, one in sorted(image.transactional_ids.by_id.items())
+        for name, one in sorted(ids.by_id.items())
         if is_wanted(one)
         and call.sees(name, Resource.TRANSACTIONAL_ID)
         and leader_of(f"transaction {name}", instances).node_id == own
     ]
-    unknown = [one for one in request.state_filters if one not in known]
-    return call.answer(
-        {
-            "error_code": ErrorCode.NONE,
-            "unknown_state_filters": unknown,
-            "transaction_states": found,
-        }
-    )
 
 
 def _filter(request: Any, now_ms: int) -> Callable[[TransactionalId], bool]:

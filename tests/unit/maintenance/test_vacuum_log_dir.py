@@ -18,7 +18,7 @@ from sparklog.errors import (
     UnknownTopicError,
 )
 from sparklog.fleet import LocalFleet
-from sparklog.log.names import CLUSTER_METADATA
+from sparklog.log.names import CLUSTER_METADATA, GATEWAYS
 from sparklog.log_writer import commit_write
 from sparklog.maintenance import vacuum_log_dir
 from sparklog.maintenance.job import JobContext, Outcome
@@ -328,8 +328,9 @@ class TestLogDir:
         assert "sparklog.newer" in swept.outcome(CLUSTER_METADATA).problems[0]
         assert (Path(log_dir) / path).exists()
 
-    def test_leftovers_of_the_metadata_log_go(self, log_dir: str) -> None:
-        old = put(Path(log_dir), f"{CLUSTER_METADATA}/.tmp-1")
+    @pytest.mark.parametrize("directory", [CLUSTER_METADATA, GATEWAYS])
+    def test_leftovers_of_small_files_go(self, log_dir: str, directory: str) -> None:
+        old = put(Path(log_dir), f"{directory}/.tmp-1")
         make_old(old)
         swept = sweep(log_dir)
 

@@ -6,7 +6,7 @@ import pytest
 
 from sparklog.service import end
 from sparklog.service.end import end_within
-from tests.metadata_language import wait_until
+from tests.waiting import until
 
 
 def test_a_process_that_is_still_there_ends(
@@ -16,5 +16,5 @@ def test_a_process_that_is_still_there_ends(
     monkeypatch.setattr(os, "_exit", codes.append)
     monkeypatch.setattr(end, "GRACE_S", 0)
     end_within(1)
-    wait_until(lambda: codes == [0])
+    until(lambda: codes == [0])
     assert "threads still wait for the storage" in caplog.text

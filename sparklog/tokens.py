@@ -187,7 +187,9 @@ def check_listening(host: str, tokens_file: Path | None) -> None:
     """Raise InvalidOptionError when a service would listen beyond loopback without tokens."""
     if tokens_file is None and not is_loopback(host):
         raise InvalidOptionError(
-            f"host {host} listens beyond this machine: that needs a tokens_file", option="host"
+            f"host {host} listens beyond this machine: that needs --tokens-file; "
+            "python -m sparklog.tokens makes a token",
+            option="host",
         )
 
 

@@ -91,7 +91,7 @@ def _shared(settings: Settings, text: str, first: Listener) -> Bound:
 
 
 def bound_to(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
-    """Return a socket at an address, not listening yet. Raises OSError."""
+    """Return a socket at an address, not listening yet. Raises OSError, which names the address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     found = socket.socket(family, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -99,9 +99,10 @@ def bound_to(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         found.bind((host, port))
-    except OSError:
+    except OSError as error:
         found.close()
-        raise
+        where = joined(host, port)
+        raise OSError(error.errno, f"cannot listen at {where}: {error.strerror}") from None
     return found
 
 

@@ -116,6 +116,15 @@ def test_a_directory_that_is_no_log_dir_is_refused(tmp_path: Path) -> None:
         stack.enter_context(gateway(tmp_path))
 
 
+@pytest.mark.parametrize("option", ["listen", "metrics_listen", "bootstrap"])
+def test_an_address_that_is_taken_is_named(tmp_path: Path, option: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        here = f"127.0.0.1:{taken.getsockname()[1]}"
+        values = {"listen": ("127.0.0.1:0",), option: (here,) if option == "listen" else here}
+        with pytest.raises(OSError, match=f"cannot listen at {here}: Address already in use"):
+            Server(settings(log_dir=str(tmp_path / "log"), **values), SystemClock())
+
+
 @pytest.mark.parametrize("listen", ["127.0.0.1:0", "nowhere"])
 def test_a_server_that_cannot_start_closes_its_side_port(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listen: str

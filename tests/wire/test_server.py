@@ -26,7 +26,7 @@ from sparklog.metadata.follow import FollowedLog
 from sparklog.wire import server
 from sparklog.wire.limits import Limits
 from sparklog.wire.listeners import bind, bound_to
-from sparklog.wire.processes import RESTART_S, Processes, settings_of_instances
+from sparklog.wire.processes import RESTART_S, Processes, serve_one, settings_of_instances
 from sparklog.wire.server import Server
 from sparklog.wire.settings import Settings
 from sparklog.wire.side_port import SidePort
@@ -361,6 +361,27 @@ class TestProcesses:
         found = Processes(settings(processes=2), start)
         assert found.run() == 0
         assert [one.exitcode for one in made] == [-signal.SIGTERM]
+
+    def test_one_that_fails_says_why_in_one_line(self) -> None:
+        def fails(_: Settings) -> None:
+            raise LogDirError("it is no log dir")
+
+        with pytest.raises(SystemExit, match="^sparklog: error: it is no log dir$"):
+            serve_one(fails, settings())
+
+    def test_they_show_no_traceback(self, tmp_path: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            here = f"127.0.0.1:{taken.getsockname()[1]}"
+            options = ["--log-dir", str(tmp_path / "log"), "--listen", here, "--processes", "2"]
+            command = [sys.executable, "-m", "sparklog.cli", "gateway", *options]
+            run = subprocess.run(command, capture_output=True, text=True, check=False)
+
+        told = [line for line in run.stderr.splitlines() if line[0] != "{"]
+        assert run.returncode == 1
+        assert (
+            f"sparklog: error: [Errno 98] cannot listen at {here}: Address already in use" in told
+        )
+        assert all(line.startswith("sparklog: error: ") for line in told)
 
 
 @pytest.mark.parametrize("processes", [1, 2])

@@ -29,7 +29,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sparklog.errors import InvalidConfigError, InvalidOptionError
 from sparklog.watched_files import WatchedFiles
@@ -179,6 +179,9 @@ def _hash(secret: str) -> str:
 def _read(path: Path) -> TokenFile:
     try:
         return TokenFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        raise InvalidConfigError(f"file of tokens {path}: {'; '.join(told)}") from error
     except (OSError, ValueError) as error:
         raise InvalidConfigError(f"file of tokens {path}: {error}") from error
 

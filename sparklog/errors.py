@@ -320,7 +320,7 @@ class CommitError(SparklogError):
 
 
 class ThrottlingQuotaExceededError(CommitError):
-    """Too many bytes wait for their commit already; the records were refused."""
+    """Too much waits already: bytes for their commit, or calls for a thread. Nothing was done."""
 
     code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
     retriable = True

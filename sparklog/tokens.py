@@ -29,7 +29,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sparklog.errors import InvalidConfigError, InvalidOptionError
 from sparklog.service.watched_files import WatchedFiles
@@ -179,6 +179,9 @@ def _hash(secret: str) -> str:
 def _read(path: Path) -> TokenFile:
     try:
         return TokenFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        told = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        raise InvalidConfigError(f"file of tokens {path}: {'; '.join(told)}") from error
     except (OSError, ValueError) as error:
         raise InvalidConfigError(f"file of tokens {path}: {error}") from error
 
@@ -187,7 +190,9 @@ def check_listening(host: str, tokens_file: Path | None) -> None:
     """Raise InvalidOptionError when a service would listen beyond loopback without tokens."""
     if tokens_file is None and not is_loopback(host):
         raise InvalidOptionError(
-            f"host {host} listens beyond this machine: that needs a tokens_file", option="host"
+            f"host {host} listens beyond this machine: that needs --tokens-file; "
+            "python -m sparklog.tokens makes a token",
+            option="host",
         )
 
 

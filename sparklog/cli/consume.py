@@ -96,11 +96,12 @@ def consume(arguments: ConsumeArguments) -> None:
     partitions = chosen or range(reader.topic.num_partitions)
     ranges = _ranges(reader, partitions, span, arguments.isolation)
     printer = Printer(renderer, arguments.count, arguments.isolation)
-    printer.print(reader, ranges)
-    if arguments.follow:
-        ends = {partition: end for partition, (_, end) in ranges.items()}
-        with suppress(KeyboardInterrupt):
-            follow(catalog, reader, printer, ends, chosen)
+    if not arguments.follow:
+        printer.print(reader, ranges)
+        return
+    starts = {partition: start for partition, (start, _) in ranges.items()}
+    with suppress(KeyboardInterrupt):
+        follow(catalog, reader, printer, starts, chosen)
 
 
 def _span(arguments: ConsumeArguments, now_ms: int) -> Span:

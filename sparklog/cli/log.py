@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparklog.cli.arguments import CommonArguments, add_command
-from sparklog.cli.output import print_json, print_table
+from sparklog.cli.output import print_json, print_long
 from sparklog.config.times import iso_time
 
 if TYPE_CHECKING:
@@ -46,11 +46,11 @@ def log(arguments: LogArguments) -> None:
         for record in found:
             print_json(_as_json(record))
         return
-    rows = [
+    rows = (
         [record.version, iso_time(record.timestamp_ms), record.operation, _told(record)]
         for record in found
-    ]
-    print_table("", ["version", "time", "operation", "parameters"], rows)
+    )
+    print_long(["version", "time", "operation", "parameters"], rows)
 
 
 def _as_json(record: "HistoryRecord") -> dict[str, Any]:

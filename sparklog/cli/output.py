@@ -2,11 +2,15 @@
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import TextIOWrapper
-from typing import Any, BinaryIO
+from itertools import chain, islice
+from typing import Any, BinaryIO, Final
 
 from sparklog.errors import UsageError
+
+BLOCK_ROWS: Final = 1_000
+"""How many rows of a long answer are in memory."""
 
 
 def open_stdout() -> None:
@@ -45,7 +49,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
         _print_rich(title, columns, rows)
         return
     print(title)
-    _print_aligned(columns, rows, gap="  ")
+    _print_aligned([columns, *rows], [0] * len(columns), gap="  ")
 
 
 def print_columns(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
@@ -55,7 +59,19 @@ def print_columns(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None
     is a dash.
     """
     print()
-    _print_aligned(columns, rows, gap=" ")
+    _print_aligned([columns, *rows], [0] * len(columns), gap=" ")
+
+
+def print_long(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print rows under a header as they come, aligned by spaces: there may be a million.
+
+    They are printed in blocks, each at least as wide as the one before.
+    """
+    print()
+    left = chain([columns], rows)
+    widths = [0] * len(columns)
+    while block := list(islice(left, BLOCK_ROWS)):
+        widths = _print_aligned(block, widths, gap="  ")
 
 
 def warn(message: str) -> None:
@@ -69,12 +85,15 @@ def say(line: str) -> None:
         print(line, file=sys.stderr)
 
 
-def _print_aligned(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, gap: str) -> None:
-    texts = [list(columns), *([_plain(value) for value in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+def _print_aligned(rows: Iterable[Sequence[Any]], least: Sequence[int], *, gap: str) -> list[int]:
+    """Print rows in columns of at least these widths; return the widths."""
+    texts = [[_plain(value) for value in row] for row in rows]
+    lengths = [[len(text) for text in row] for row in texts]
+    widths = [max(column) for column in zip(least, *lengths, strict=True)]
     for row in texts:
         cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
         print(gap.join(cells).rstrip())
+    return widths
 
 
 def _print_rich(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -7,11 +7,11 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from sparklog.cli.output import binary_stdout
-from sparklog.errors import SparklogWarning, UnknownTopicError
+from sparklog.errors import MissingFileError, SparklogWarning, StorageError, UnknownTopicError
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog
-from sparklog.model import READ_UNCOMMITTED
+from sparklog.model import READ_UNCOMMITTED, TopicDescription
 from sparklog.record.decode import DecodedRecords
 
 POLL_MS: Final = 500
@@ -44,6 +44,8 @@ class Printer:
         self._renderer = renderer
         self.isolation = isolation
         self._left = limit
+        self.at: dict[int, int] = {}
+        """The offset behind the last printed record of each partition."""
 
     @property
     def is_done(self) -> bool:
@@ -53,10 +55,14 @@ class Printer:
     def print(self, reader: TopicReader, ranges: Ranges) -> None:
         """Print ranges, one partition after another. Raises as `read_slices`."""
         stdout = binary_stdout()
-        for partition, (start, end) in ranges.items():
-            for records in self._blocks(reader, partition, start, end):
-                stdout.write(self._renderer.render(reader.topic.name, partition, records))
-        stdout.flush()
+        try:
+            for partition, (start, end) in ranges.items():
+                for records in self._blocks(reader, partition, start, end):
+                    stdout.write(self._renderer.render(reader.topic.name, partition, records))
+                    self.at[partition] = records.offset[-1].as_py() + 1
+                self.at[partition] = end
+        finally:
+            stdout.flush()
 
     def _blocks(
         self, reader: TopicReader, partition: int, start: int, end: int
@@ -68,7 +74,7 @@ class Printer:
             reader.files,
             reader.directory,
             reader.slices(partition, start, end),
-            columns=self._renderer.columns,
+            columns=("offset", *self._renderer.columns),
             rows_max=rows_max,
             isolation=self.isolation,
         ):
@@ -84,33 +90,53 @@ def follow(
     catalog: Catalog,
     reader: TopicReader,
     printer: Printer,
-    ends: Mapping[int, int],
+    starts: Mapping[int, int],
     chosen: Collection[int],
 ) -> None:
-    """Print records that are committed from now on, until the limit is reached or Ctrl-C comes.
+    """Print all records from `starts` on, until the limit is reached or Ctrl-C comes.
 
-    `ends` has the offset up to which each partition is printed already. Without `chosen`
-    partitions, those that are added later are printed from their start. Raises UnknownTopicError
-    when the topic is deleted.
+    Without `chosen` partitions, those that are added later are printed from their start. While the
+    storage fails, it tries again, after one warning. Raises UnknownTopicError when the topic is
+    deleted.
     """
-    at = dict(ends)
-    while not printer.is_done:
+    printer.at |= starts
+    is_away = False
+    while True:
+        try:
+            newest = _newest(catalog, reader.topic)
+            printer.print(newest, _new_ranges(newest, printer, chosen))
+            is_away = False
+        except StorageError as error:
+            if isinstance(error, MissingFileError) or not error.retriable:
+                raise
+            if not is_away:
+                warnings.warn(f"{error.message}; trying again", SparklogWarning, stacklevel=2)
+            is_away = True
+        if printer.is_done:
+            return
         catalog.clock.sleep_ms(POLL_MS)
-        newest = TopicReader.open(catalog, reader.topic.name)
-        if newest.topic.topic_id != reader.topic.topic_id:
-            raise UnknownTopicError(
-                f"topic {reader.topic.name!r} was deleted, and another created under its name",
-                topic=reader.topic.name,
-            )
-        ranges = {}
-        for partition in chosen or range(newest.topic.num_partitions):
-            log = newest.partition(partition)
-            low = log.log_start_offset
-            start = at.get(partition, low)
-            if start < low:
-                problem = f"{newest.topic.name}-{partition}: offsets {start} to {low - 1} are gone"
-                warnings.warn(problem, SparklogWarning, stacklevel=2)
-                start = low
-            at[partition] = max(start, log.end_offset(printer.isolation))
-            ranges[partition] = start, at[partition]
-        printer.print(newest, ranges)
+
+
+def _newest(catalog: Catalog, topic: TopicDescription) -> TopicReader:
+    newest = TopicReader.open(catalog, topic.name)
+    if newest.topic.topic_id != topic.topic_id:
+        raise UnknownTopicError(
+            f"topic {topic.name!r} was deleted, and another created under its name",
+            topic=topic.name,
+        )
+    return newest
+
+
+def _new_ranges(newest: TopicReader, printer: Printer, chosen: Collection[int]) -> Ranges:
+    """Return what is not printed yet; warn of offsets that are gone."""
+    ranges = {}
+    for partition in chosen or range(newest.topic.num_partitions):
+        log = newest.partition(partition)
+        low = log.log_start_offset
+        start = printer.at.get(partition, low)
+        if start < low:
+            problem = f"{newest.topic.name}-{partition}: offsets {start} to {low - 1} are gone"
+            warnings.warn(problem, SparklogWarning, stacklevel=2)
+            start = low
+        ranges[partition] = start, max(start, log.end_offset(printer.isolation))
+    return ranges

@@ -199,7 +199,7 @@ def _json_parts(wanted: Fetch, *, is_json: bool) -> Iterator[bytes]:
         offsets = found.offset.to_pylist()
         keys, values = found.key.to_pylist(), found.value.to_pylist()
         if is_json:
-            keys, values = _parsed(keys, offsets), _parsed(values, offsets)
+            keys, values = _parsed(keys, offsets, "key"), _parsed(values, offsets, "value")
         else:
             keys, values = _encoded(keys), _encoded(values)
         rows = [
@@ -224,7 +224,7 @@ def _encoded(data: Sequence[bytes | None]) -> list[str | None]:
     return [None if one is None else b2a_base64(one, newline=False).decode() for one in data]
 
 
-def _parsed(data: Sequence[bytes | None], offsets: Sequence[int]) -> list[Any]:
+def _parsed(data: Sequence[bytes | None], offsets: Sequence[int], part: str) -> list[Any]:
     """Return JSON as it was stored: if it were parsed, large integers would be rounded."""
     for one, offset in zip(data, offsets, strict=True):
         try:
@@ -232,7 +232,7 @@ def _parsed(data: Sequence[bytes | None], offsets: Sequence[int]) -> list[Any]:
                 orjson.loads(one)
         except ValueError:
             raise ApiError(
-                FORMAT_MISMATCH, f"the record at offset {offset} is no JSON: ask for {BINARY}"
+                FORMAT_MISMATCH, f"the {part} at offset {offset} is no JSON: ask for {BINARY}"
             ) from None
     return [None if one is None else orjson.Fragment(one) for one in data]
 

@@ -48,7 +48,7 @@ _ERRORS: Final = {
     "413": "A body (413) or a record (41301) that is too large",
     "415": "A body with a Content-Type that is not allowed",
     "422": "A body or parameter that cannot be understood (422, 42201, 42203, 42206, 42208)",
-    "429": "Too much waits to be committed (42901)",
+    "429": "Too much waits to be committed, or for a thread (42901)",
     "500": "A failure (50002), or one that a retry may overcome (50003)",
     "503": "The storage cannot be reached (50302), or lookups took too long (50303)",
 }

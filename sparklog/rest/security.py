@@ -19,7 +19,9 @@ def authenticated(tokens: Tokens, authorization: str | None, *, is_page: bool = 
     if token is None:
         scheme = "Basic" if is_page else "Bearer"
         header = {"WWW-Authenticate": f'{scheme} realm="sparklog"'}
-        raise ApiError(UNAUTHENTICATED, "a valid token is needed", header)
+        raise ApiError(
+            UNAUTHENTICATED, "no valid token: send `Authorization: Bearer TOKEN`", header
+        )
     return token
 
 

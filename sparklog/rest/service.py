@@ -17,6 +17,7 @@ from sparklog.errors import (
     OffsetOutOfRangeError,
     SparklogError,
     StorageError,
+    ThrottlingQuotaExceededError,
 )
 from sparklog.group_commit.queue import GroupCommit
 from sparklog.group_commit.rows import Rows
@@ -85,21 +86,26 @@ class Service:
     async def _asked(self, pool: ThreadPoolExecutor, question: Callable[[], Answer]) -> Answer:
         """Run a question on a thread.
 
-        Raises StorageError after storage_timeout_ms. A question that has begun then goes on; one
-        that waits for a thread never begins.
+        After storage_timeout_ms raises StorageError if the question has begun, and it goes on;
+        ThrottlingQuotaExceededError if it waits for a thread, and then it never begins.
         """
         timeout_ms = self.settings.storage_timeout_ms
+        asked = pool.submit(question)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
-                return await asyncio.get_running_loop().run_in_executor(pool, question)
+                return await asyncio.wrap_future(asked)
         except TimeoutError:
+            if asked.cancel():
+                raise ThrottlingQuotaExceededError(
+                    f"no thread was free within {timeout_ms} ms: the service is busy"
+                ) from None
             raise StorageError(f"the storage has not answered within {timeout_ms} ms") from None
 
     async def read_files(
         self,
         question: Callable[[], Answer],
     ) -> Answer:
-        """Run a short question that may read files, on a thread. Raises StorageError (`_asked`)."""
+        """Run a short question that may read files, on a thread. Raises as `_asked`."""
         return await self._asked(self._lookups, question)
 
     async def produce(self, topic: str, rows: Rows, key: str | None) -> Written:

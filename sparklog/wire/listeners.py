@@ -59,7 +59,8 @@ def _bound(settings: Settings, text: str, told: str | None, names: Counter[str])
     check_listening(host, settings.tokens_file)
     if scheme == SSL and not (settings.ssl_certificate_file and settings.ssl_key_file):
         raise InvalidOptionError(
-            f"--listen {text}: TLS needs ssl_certificate_file and ssl_key_file", option="listen"
+            f"--listen {text}: TLS needs --ssl-certificate-file and --ssl-key-file",
+            option="listen",
         )
     told_address = None if told is None else address(told, "advertise")
     names[scheme] += 1
@@ -101,7 +102,8 @@ def bound_to(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
         found.bind((host, port))
     except OSError as error:
         found.close()
-        raise OSError(error.errno, error.strerror, joined(host, port)) from None
+        where = joined(host, port)
+        raise OSError(error.errno, f"cannot listen at {where}: {error.strerror}") from None
     return found
 
 

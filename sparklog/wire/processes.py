@@ -7,11 +7,13 @@ again at once does not keep a core busy. If a process ends with an error, all ot
 
 import multiprocessing
 import signal
+import sys
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import wait
 from typing import Any, Final, Protocol
 
+from sparklog.errors import SparklogError
 from sparklog.wire.settings import Settings
 
 
@@ -110,12 +112,20 @@ class Processes:
             started.terminate()
 
 
+def serve_one(serve: Callable[[Settings], None], settings: Settings) -> None:
+    """Serve an instance in this process. An error is one line, and exit code 1."""
+    try:
+        serve(settings)
+    except (SparklogError, OSError) as error:
+        sys.exit(f"sparklog: error: {error}")
+
+
 def serve_all(settings: Settings, serve: Callable[[Settings], None]) -> int:
     """Serve each instance in its own process until a signal; return the exit code (`run`)."""
     spawn: Final = multiprocessing.get_context("spawn")
 
     def start(one: Settings) -> Process:
-        process: Any = spawn.Process(target=serve, args=(one,))
+        process: Any = spawn.Process(target=serve_one, args=(serve, one))
         process.start()
         found: Process = process
         return found

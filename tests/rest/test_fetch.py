@@ -194,12 +194,16 @@ class TestForms:
 
         assert f'"value":[{2**70}, 1.50]' in fetch(client, JSON).text
 
-    def test_what_is_no_json_is_a_format_mismatch(self, client: TestClient, log_dir: str) -> None:
-        append(log_dir, 1, ["{no"])
+    @pytest.mark.parametrize(("key", "value", "part"), [("UA", "{}", "key"), ("1", "{no", "value")])
+    def test_what_is_no_json_is_a_format_mismatch(
+        self, client: TestClient, log_dir: str, key: str, value: str, part: str
+    ) -> None:
+        append(log_dir, 1, [value], keys=[key])
 
         answer = client.get(PATH, headers={"Accept": JSON})
 
         assert (answer.status_code, answer.json()["error_code"]) == (406, 40601)
+        assert answer.json()["message"].startswith(f"the {part} at offset 0 is no JSON")
 
     def test_arrow(self, client: TestClient, filled: str) -> None:
         table = pa.ipc.open_stream(fetch(client, ARROW, offset=4).content).read_all()

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -11,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from sparklog.admin import AdminClient
+from sparklog.group_commit.share import Written
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.rest.app import create_app
 from sparklog.rest.service import Service
@@ -70,6 +71,77 @@ class TestHealth:
         assert (ready.status_code, ready.json()["error_code"]) == (503, 50302)
         assert topics.status_code == 503
         assert str(tmp_path) not in ready.text + topics.text
+
+
+class TestThreads:
+    """What a client is told that finds no thread of the service free in time."""
+
+    @pytest.fixture
+    def timeout_ms(self) -> int:
+        return 30_000
+
+    @pytest.fixture
+    def impatient(self, log_dir: str, timeout_ms: int) -> Iterator[TestClient]:
+        with client_for(settings_for(log_dir, storage_timeout_ms=timeout_ms)) as client:
+            yield client
+
+    @pytest.fixture
+    def occupied(self, impatient: TestClient) -> Iterator[Callable[..., None]]:
+        """Lets all threads for fetches and lookups wait until the test is over."""
+        service: Service = impatient.app.state.service  # type: ignore[attr-defined] # a FastAPI's
+        released = Event()
+
+        def occupy() -> None:
+            for pool in (service._bulk, service._lookups):
+                for _ in range(8):
+                    pool.submit(released.wait, 60)
+
+        yield occupy
+        released.set()
+
+    @pytest.mark.parametrize("timeout_ms", [10])
+    def test_try_again(self, impatient: TestClient, occupied: Callable[..., None]) -> None:
+        occupied()
+        answer = impatient.get("/topics/t/partitions/0/records?timeout=0")
+
+        assert (answer.status_code, answer.json()["error_code"]) == (429, 42901)
+        assert answer.json()["message"].endswith("the service is busy")
+        assert answer.headers["retry-after"] == "1"
+
+    def test_not_so_of_records_that_are_committed(
+        self,
+        impatient: TestClient,
+        occupied: Callable[..., None],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        produce = Service.produce
+
+        async def produce_and_occupy(*given: Any) -> Written:
+            written = await produce(*given)
+            occupied()
+            return written
+
+        monkeypatch.setattr(Service, "produce", produce_and_occupy)
+        answer = impatient.post("/topics/t", json={"records": [{"value": "YWFh" * 5000}]})
+
+        assert answer.status_code == 200
+
+    def test_not_so_of_a_topic_that_is_created(
+        self,
+        impatient: TestClient,
+        occupied: Callable[..., None],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        create = AdminClient.create_topics
+
+        def create_and_occupy(*given: Any, **options: Any) -> Any:
+            occupied()
+            return create(*given, **options)
+
+        monkeypatch.setattr(AdminClient, "create_topics", create_and_occupy)
+        answer = impatient.post("/v3/clusters/-/topics", json={"topic_name": "new"})
+
+        assert answer.status_code == 201
 
 
 class TestMetrics:

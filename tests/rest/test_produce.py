@@ -15,6 +15,7 @@ from sparklog.errors import CommitOutcomeUnknownError
 from sparklog.group_commit.rows import Rows
 from sparklog.model import TopicPartition
 from sparklog.rest.records import RECORDS_MAX
+from sparklog.rest.routes import produce3
 from sparklog.rest.service import Service
 from tests.logs import FOREVER, rows
 from tests.rest.conftest import settings_for
@@ -249,6 +250,21 @@ class TestV3:
         )
         assert answer.status_code == 200, answer.text
         return [json.loads(line) for line in answer.text.splitlines()]
+
+    def test_the_event_loop_serves_others_while_reports_are_made(
+        self, client: TestClient, path: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Those of 100,000 records take a second."""
+        made, loops = produce3._report, []
+
+        def report(*given: Any) -> Any:
+            loops.append(asyncio._get_running_loop())
+            return made(*given)
+
+        monkeypatch.setattr(produce3, "_report", report)
+        self.send(client, path, '{"value": {"type": "STRING", "data": "a"}}')
+
+        assert loops == [None]
 
     def test_answers_in_confluents_shape(self, client: TestClient, path: str) -> None:
         record = {

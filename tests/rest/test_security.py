@@ -36,6 +36,7 @@ class TestTokens:
 
         assert (answer.status_code, answer.json()["error_code"]) == (401, 40101)
         assert answer.headers["www-authenticate"] == 'Bearer realm="sparklog"'
+        assert "send `Authorization: Bearer" in answer.json()["message"]
 
     @pytest.mark.parametrize("path", ["/healthy", "/ready", "/openapi.json"])
     def test_are_not_needed_to_ask_whether_all_is_well(

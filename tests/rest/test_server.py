@@ -6,6 +6,7 @@ import socket
 from typing import Any
 
 import pytest
+from fastapi.testclient import TestClient
 from uvicorn.server import ServerState
 
 from sparklog.rest import server as rest_server
@@ -69,6 +70,19 @@ def test_an_address_in_use_is_an_error_of_the_system(log_dir: str) -> None:
         server = server_of(settings_for(log_dir, port=taken.getsockname()[1]))
         with pytest.raises(OSError, match="address already in use"):
             asyncio.run(server.serve())
+
+
+@pytest.mark.parametrize(("proxy", "scheme"), [("127.0.0.1", "https"), ("192.0.2.1", "http")])
+def test_links_have_the_scheme_that_a_proxy_on_this_machine_tells(
+    log_dir: str, proxy: str, scheme: str
+) -> None:
+    config = server_of(settings_for(log_dir)).config
+    config.load()
+    app: Any = config.loaded_app
+    with TestClient(app, base_url="http://localhost", client=(proxy, 1)) as client:
+        answer = client.get("/v3/clusters", headers={"X-Forwarded-Proto": "https"})
+
+    assert answer.json()["metadata"]["self"] == f"{scheme}://localhost/v3/clusters"
 
 
 class TestAnswers:

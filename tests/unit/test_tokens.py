@@ -81,6 +81,12 @@ class TestTokens:
             Tokens(file_of(tmp_path, text))
         assert "hush" not in str(raised.value)
 
+    def test_that_are_no_hash_are_named_without_a_lecture(self, tmp_path: Path) -> None:
+        """As when the token itself was put there."""
+        text = text_of("x").replace("sha256 = '", "sha256 = 'q")
+        with pytest.raises(InvalidConfigError, match=r"toml: tokens.0.sha256: .*64\}\$'$"):
+            Tokens(file_of(tmp_path, text))
+
     def test_of_a_missing_file_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidConfigError, match="No such file"):
             Tokens(tmp_path / "missing")

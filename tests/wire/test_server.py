@@ -27,7 +27,7 @@ from sparklog.wire import server
 from sparklog.wire.gateway import Gateway
 from sparklog.wire.limits import Limits
 from sparklog.wire.listeners import bind, bound_to
-from sparklog.wire.processes import RESTART_S, Processes, settings_of_instances
+from sparklog.wire.processes import RESTART_S, Processes, serve_one, settings_of_instances
 from sparklog.wire.server import Server
 from sparklog.wire.settings import Settings
 from sparklog.wire.side_port import SidePort
@@ -56,8 +56,8 @@ class TestListeners:
             ({"listen": ("localhost",)}, "HOST:PORT"),
             ({"listen": ("127.0.0.1:70000",)}, "HOST:PORT"),
             ({"listen": ("http://127.0.0.1:1",)}, "SSL://"),
-            ({"listen": ("0.0.0.0:0",)}, "tokens_file"),
-            ({"listen": ("SSL://127.0.0.1:0",)}, "ssl_certificate_file"),
+            ({"listen": ("0.0.0.0:0",)}, "--tokens-file"),
+            ({"listen": ("SSL://127.0.0.1:0",)}, "--ssl-certificate-file"),
             ({"listen": ("0.0.0.0:0",), "tokens_file": "t"}, "connect to 0.0.0.0; .*--advertise"),
             ({"listen": ("[::]:0",), "tokens_file": "t"}, "connect to ::; .*--advertise"),
             ({"listen": ("[::ffff:0.0.0.0]:0",), "tokens_file": "t"}, "connect to ::ffff:0.0.0.0"),
@@ -71,12 +71,6 @@ class TestListeners:
     def test_refuses_what_may_not_be(self, values: dict[str, object], told: str) -> None:
         with pytest.raises(InvalidOptionError, match=told):
             bind(settings(**values))
-
-    def test_refuses_an_address_that_is_taken(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            address = f"127.0.0.1:{taken.getsockname()[1]}"
-            with pytest.raises(OSError, match=f"use: '{address}'"):
-                bind(settings(listen=(address,)))
 
     def test_of_one_kind_are_numbered(self) -> None:
         found = bind(settings(listen=("127.0.0.1:0", "plaintext://[::1]:0")))
@@ -117,6 +111,15 @@ def test_a_directory_that_is_no_log_dir_is_refused(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("node.id=1\n")
     with pytest.raises(LogDirError), ExitStack() as stack:
         stack.enter_context(gateway(tmp_path))
+
+
+@pytest.mark.parametrize("option", ["listen", "metrics_listen", "bootstrap"])
+def test_an_address_that_is_taken_is_named(tmp_path: Path, option: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        here = f"127.0.0.1:{taken.getsockname()[1]}"
+        values = {"listen": ("127.0.0.1:0",), option: (here,) if option == "listen" else here}
+        with pytest.raises(OSError, match=f"cannot listen at {here}: Address already in use"):
+            Server(settings(log_dir=str(tmp_path / "log"), **values), SystemClock())
 
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:0", "nowhere"])
@@ -364,6 +367,27 @@ class TestProcesses:
         found = Processes(settings(processes=2), start)
         assert found.run() == 0
         assert [one.exitcode for one in made] == [-signal.SIGTERM]
+
+    def test_one_that_fails_says_why_in_one_line(self) -> None:
+        def fails(_: Settings) -> None:
+            raise LogDirError("it is no log dir")
+
+        with pytest.raises(SystemExit, match="^sparklog: error: it is no log dir$"):
+            serve_one(fails, settings())
+
+    def test_they_show_no_traceback(self, tmp_path: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            here = f"127.0.0.1:{taken.getsockname()[1]}"
+            options = ["--log-dir", str(tmp_path / "log"), "--listen", here, "--processes", "2"]
+            command = [sys.executable, "-m", "sparklog.cli", "gateway", *options]
+            run = subprocess.run(command, capture_output=True, text=True, check=False)
+
+        told = [line for line in run.stderr.splitlines() if line[0] != "{"]
+        assert run.returncode == 1
+        assert (
+            f"sparklog: error: [Errno 98] cannot listen at {here}: Address already in use" in told
+        )
+        assert all(line.startswith("sparklog: error: ") for line in told)
 
 
 @pytest.mark.parametrize("processes", [1, 2])

@@ -12,7 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparklog.errors import OffsetOutOfRangeError, VersionOutOfRangeError
+from sparklog.errors import (
+    CorruptMetadataError,
+    MissingFileError,
+    OffsetOutOfRangeError,
+    VersionOutOfRangeError,
+)
 from sparklog.metadata.edit import FoldEdit
 from sparklog.metadata.follow import FollowedLog
 from sparklog.metadata.history.files import (
@@ -76,8 +81,31 @@ def history(
     image = log.image()
     first = max(from_version or 0, oldest_version(image))
     last = image.version if to_version is None else min(to_version, image.version)
-    found = records(log, image.fold, first, last, newest_first=newest_first)
+    found = _however_slow(log, image.fold, first, last, newest_first=newest_first)
     return found if limit is None else (one for one, _ in zip(found, range(limit), strict=False))
+
+
+def _however_slow(
+    log: FollowedLog, fold: FoldEdit, first: int, last: int, *, newest_first: bool
+) -> Iterator[HistoryRecord]:
+    """Yield commits; go on in a newer fold where the files of this one were cleaned meanwhile.
+
+    A caller may take minutes between two commits, such as a pager that nobody scrolls.
+    """
+    while True:
+        try:
+            for record in records(log, fold, first, last, newest_first=newest_first):
+                first, last = (
+                    (first, record.version - 1) if newest_first else (record.version + 1, last)
+                )
+                yield record
+        except (CorruptMetadataError, MissingFileError):
+            newer = log.image().fold
+            if newer.cover == fold.cover:
+                raise
+            fold = newer
+        else:
+            return
 
 
 def oldest_version(image: Image) -> int:

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Request, Response
 
 from sparklog.admin import NewTopic
+from sparklog.model import TopicDescription
 from sparklog.rest import models3
 from sparklog.rest.bodies import body_docs, body_of
 from sparklog.rest.deps import (
@@ -128,13 +129,16 @@ async def create_topic(
     configs = {one.name: value_of(one) for one in wanted.configs}
     check_configs(configs)
     new = NewTopic(wanted.topic_name, wanted.partitions_count, configs)
-    (topic,) = await service.administer(
-        lambda: service.admin.create_topics([new], validate_only=wanted.validate_only)
-    )
+
+    def create() -> tuple[TopicDescription, Links]:
+        (topic,) = service.admin.create_topics([new], validate_only=wanted.validate_only)
+        known_id = cluster_id if wanted.validate_only else cluster_id_of(service)
+        return topic, Links(request, known_id)
+
+    topic, links = await service.administer(create)
     if wanted.validate_only:
         response.status_code = 200
-        return Links(request, cluster_id).topic(topic)
-    links = Links(request, await service.read_files(lambda: cluster_id_of(service)))
+        return links.topic(topic)
     response.headers["Location"] = links.at(f"/topics/{topic.name}").self
     return links.topic(topic)
 

@@ -1,5 +1,6 @@
 """Produce as in Confluent's v2: a list of records, to a topic or to one partition."""
 
+import asyncio
 from typing import Any, Final
 
 import orjson
@@ -82,7 +83,7 @@ async def _produce(request: Request, partition: int | None) -> Response:
     key = idempotency_key_of(request)
     rows, is_large = await _rows(request, service, partition, is_json=PRODUCE_TYPES[kind])
     written = await service.produce(topic, rows, key)
-    answer = await service.bulk(lambda: _produced(written)) if is_large else _produced(written)
+    answer = await asyncio.to_thread(_produced, written) if is_large else _produced(written)
     return V2Response(answer)
 
 

@@ -1,10 +1,16 @@
 """`sparklog consume`."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sparklog.cli import printing
 from sparklog.clock import SystemClock
+from sparklog.errors import StorageError
+from sparklog.log_reader.slices import read_slices
+from sparklog.record.decode import DecodedRecords
 from tests.command_line import CommandLine
 from tests.logs import image
 
@@ -240,3 +246,32 @@ class TestFollow:
         outcome = flights("consume", "flights", "-F", "-o", "end")
 
         assert (outcome.code, message in outcome.err) == (1, True)
+
+    def test_it_goes_on_after_an_outage_of_the_storage(
+        self, flights: CommandLine, naps: list[Commands], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        naps += [[], [], [("produce", "flights", "-p0")]]
+        outages = [True, True]
+
+        def read_until_the_outage(*given: Any, **options: Any) -> Iterator[DecodedRecords]:
+            for records in read_slices(*given, **options):
+                yield records
+                if outages and outages.pop():
+                    raise StorageError("the disk does not answer")
+
+        monkeypatch.setattr(printing, "ROWS_MAX", 1)
+        monkeypatch.setattr(printing, "read_slices", read_until_the_outage)
+        outcome = flights("consume", "flights", "-F", "-f", PLACES)
+
+        assert (outcome.code, outcome.lines) == (0, [*ALL, "0:3"])
+        assert outcome.err == "sparklog: warning: the disk does not answer; trying again\n"
+
+    def test_it_does_not_wait_for_a_file_that_is_lost(
+        self, flights: CommandLine, naps: list[Commands], tmp_path: Path
+    ) -> None:
+        naps += [[("produce", "flights", "-p0")]]
+        for path in tmp_path.glob("log/__shared/*.log"):
+            path.unlink()
+        outcome = flights("consume", "flights", "-F", "-p1")
+
+        assert (outcome.code, len(naps)) == (1, 1)

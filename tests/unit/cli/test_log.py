@@ -1,10 +1,17 @@
 """`sparklog log`, and commands that read the log dir as of one commit."""
 
 import json
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
 
 import pytest
 
 from sparklog.admin import AdminClient
+from sparklog.cli import output
+from sparklog.errors import CorruptMetadataError
+from sparklog.metadata.history import read
+from sparklog.metadata.history.files import HistoryRecord
 from tests.command_line import CommandLine
 from tests.logs import append, catalog
 
@@ -31,6 +38,23 @@ class TestLog:
 
         assert [one["operation"] for one in found] == ["CREATE LOG DIR", "CREATE TOPICS"]
         assert found[1]["parameters"] == {"topics": "numbers"}
+
+    def test_prints_commits_while_it_reads(
+        self, numbers: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of a million commits it has some in memory, and a pager shows the first at once."""
+        monkeypatch.setattr(output, "BLOCK_ROWS", 2)
+        whole, known = numbers.done("log"), read.history
+
+        def lost(*given: Any, **options: Any) -> Iterator[HistoryRecord]:
+            yield from islice(known(*given, **options), 3)
+            raise CorruptMetadataError("an entry is lost")
+
+        monkeypatch.setattr(read, "history", lost)
+        outcome = numbers("log", terminal=True)
+
+        assert outcome.code == 1
+        assert outcome.lines == whole.lines[:5]
 
 
 class TestAsOf:

@@ -56,7 +56,7 @@ class TestOptions:
         [
             ([], "--log-dir (SPARKLOG_LOG_DIR): Field required"),
             (["--log-dir", "d", "--port", "x"], "--port (SPARKLOG_PORT): Input should be a valid"),
-            (["--log-dir", "d", "--host", "0.0.0.0"], "host 0.0.0.0 listens beyond this machine"),
+            (["--log-dir", "d", "--host", "0.0.0.0"], "this machine: that needs --tokens-file"),
             (["--prot", "1"], "No such option: --prot"),
         ],
     )

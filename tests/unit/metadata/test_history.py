@@ -15,6 +15,7 @@ from sparklog.errors import (
     UsageError,
     VersionOutOfRangeError,
 )
+from sparklog.metadata.clean import clean
 from sparklog.metadata.edit import NEW_PARTITION, FoldEdit
 from sparklog.metadata.fold import commit_fold, fold
 from sparklog.metadata.history import files as h
@@ -134,6 +135,23 @@ class TestHistory:
 
         with pytest.raises(CorruptMetadataError, match=f"{2:020}.json is missing"):
             list(history(world.log))
+
+    @pytest.mark.parametrize("newest_first", [True, False])
+    def test_a_slow_reader_goes_on_where_entries_were_folded_and_cleaned(
+        self, world: World, newest_first: bool
+    ) -> None:
+        """As a pager that nobody scrolls: the entries go while it waits."""
+        last = world.produce(5)
+        slow = history(world.log, newest_first=newest_first)
+        seen = [next(slow).version, next(slow).version]
+        for _ in range(2):
+            fold(world.log)
+            world.age()
+            world.produce()
+        assert clean(world.log) is not None
+        seen += [one.version for one in slow]
+
+        assert seen == sorted(range(last + 1), reverse=newest_first)
 
 
 class TestRuns:

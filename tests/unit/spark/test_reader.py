@@ -3,11 +3,11 @@
 import pickle
 import shutil
 import warnings
-from base64 import b64encode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pytest
@@ -26,7 +26,7 @@ from sparklog.log_writer import WriteOptions
 from sparklog.metadata.edit import PartitionState
 from sparklog.record.record_batches import arrow_schema
 from sparklog.spark.plan import ReadRange, SliceFinder, plan_read
-from sparklog.spark.ranges_source import PLAN, RangesSource
+from sparklog.spark.ranges_source import RangesSource, ranges_frame
 from sparklog.spark.read_task import RangePartition, RangesTask, ReadTask
 from tests.edits import edited
 from tests.logs import append, catalog, image, log_files, new_topic
@@ -321,8 +321,13 @@ class TestRanges:
     def test_are_a_source_in_spark_connect_whose_tasks_get_their_own(self, log_dir: str) -> None:
         found = Planned(log_dir, *split(log_dir))
         first, second, third = found.ranges
-        plan = pickle.dumps((RangesTask(found.task), [[first], [third, second]]))
-        source = RangesSource({PLAN: b64encode(plan).decode()})
+        spark, task = MagicMock(), RangesTask(found.task)
+        for tasks in ([[first]], [[first], [third, second]]):
+            ranges_frame(spark, task, tasks, StructType())
+        spark.dataSource.register.assert_called_once_with(RangesSource)
+        read = spark.read.schema.return_value.format
+        read.assert_called_with("sparklog_ranges")
+        source = RangesSource(dict([read.return_value.option.call_args.args]))
         made = source.reader(StructType())
         # Spark sends source and reader to every task, but not the ranges of the other tasks.
         sent = pickle.loads(pickle.dumps((source, made)))[1]

@@ -33,7 +33,8 @@ on its way, and the bytes behind it are in memory."""
 HELD_BYTES_MAX: Final = 128 * 1024 * 1024
 """How many bytes of open segments may wait to be sent; with more, the largest are closed."""
 SMALL_BYTES_MAX: Final = 64 * 1024 * 1024
-"""How many bytes of small partitions are held; with more, the largest get files."""
+"""How many bytes of small partitions are held; with more, the largest get files, or in an object
+store further slices."""
 
 
 class _Single(NamedTuple):
@@ -184,9 +185,15 @@ class TopicWriter:
             for number, file in files.items()
         }
 
-    def give_file(self, partition: int) -> None:
-        """Give a small partition a file of its own."""
-        self._give_file(self._segment(partition, int(self._next_offsets[partition])))
+    def let_go(self, partition: int) -> None:
+        """Give a small partition a file of its own.
+
+        In an object store, where each file costs requests and memory, end its slice instead.
+        """
+        if self._files.is_local:
+            self._give_file(self._segment(partition, int(self._next_offsets[partition])))
+        else:
+            self.close_segment(partition)
 
     def _append(self, stream: EncodedStream) -> None:
         batches, times, start = stream.batches, stream.min_timestamps, 0
@@ -289,7 +296,7 @@ def bound_memory(writers: Iterable[TopicWriter]) -> None:
     """
     writers = list(writers)
     for held_by, bytes_max, relieve in (
-        (TopicWriter.small_bytes, SMALL_BYTES_MAX, TopicWriter.give_file),
+        (TopicWriter.small_bytes, SMALL_BYTES_MAX, TopicWriter.let_go),
         (TopicWriter.unsent_bytes, HELD_BYTES_MAX, TopicWriter.close_segment),
     ):
         held = [(size, number, one) for one in writers for number, size in held_by(one).items()]

@@ -6,6 +6,7 @@ so for a partition with a single small batch only the batch and its row are kept
 """
 
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -32,7 +33,8 @@ on its way, and the bytes behind it are in memory."""
 HELD_BYTES_MAX: Final = 128 * 1024 * 1024
 """How many bytes of open segments may wait to be sent; with more, the largest are closed."""
 SMALL_BYTES_MAX: Final = 64 * 1024 * 1024
-"""How many bytes of small partitions a writer holds; with more, the largest get files."""
+"""How many bytes of small partitions are held; with more, the largest get files, or in an object
+store further slices."""
 
 
 class _Single(NamedTuple):
@@ -150,9 +152,7 @@ class TopicWriter:
     def _take(self, streams: Iterable[EncodedStream]) -> None:
         for stream in streams:
             self._append(stream)
-        self._bound_small()
-        if not self._files.is_local:
-            self._bound_memory()
+        bound_memory([self])
 
     def _is_single(self, stream: EncodedStream) -> bool:
         """Keep a stream of one small batch that is the first of its partition; return True.
@@ -169,27 +169,31 @@ class TopicWriter:
         self._next_offsets[number] = entry.next_offset
         return True
 
-    def _bound_small(self) -> None:
-        """Give files to the largest of the small partitions while too much is held."""
+    def small_bytes(self) -> dict[int, int]:
+        """Return how many bytes of each small partition are held in memory."""
         held = {number: one.held_bytes for number, one in self._open.items() if one.held_bytes}
-        held |= {number: len(one.data) for number, one in self._singles.items()}
-        while sum(held.values()) > SMALL_BYTES_MAX:
-            largest = max(held, key=lambda number: held[number])
-            self._give_file(self._segment(largest, int(self._next_offsets[largest])))
-            del held[largest]
+        return held | {number: len(one.data) for number, one in self._singles.items()}
 
-    def _bound_memory(self) -> None:
-        """Close the largest segments of an object store while too many bytes wait to be sent."""
+    def unsent_bytes(self) -> dict[int, int]:
+        """Return how many bytes of each open file of an object store wait to be sent."""
+        if self._files.is_local:
+            return {}
         files = {number: one.file for number, one in self._open.items() if one.file is not None}
-        held = {
-            partition: segment.bytes_written % UPLOAD_PART_BYTES
-            + UPLOAD_PART_BYTES * (segment.bytes_written >= UPLOAD_PART_BYTES)
-            for partition, segment in files.items()
+        return {
+            number: file.bytes_written % UPLOAD_PART_BYTES
+            + UPLOAD_PART_BYTES * (file.bytes_written >= UPLOAD_PART_BYTES)
+            for number, file in files.items()
         }
-        while sum(held.values()) > HELD_BYTES_MAX:
-            largest = max(held, key=lambda partition: held[partition])
-            self._close(largest)
-            del held[largest]
+
+    def let_go(self, partition: int) -> None:
+        """Give a small partition a file of its own.
+
+        In an object store, where each file costs requests and memory, end its slice instead.
+        """
+        if self._files.is_local:
+            self._give_file(self._segment(partition, int(self._next_offsets[partition])))
+        else:
+            self.close_segment(partition)
 
     def _append(self, stream: EncodedStream) -> None:
         batches, times, start = stream.batches, stream.min_timestamps, 0
@@ -205,7 +209,7 @@ class TopicWriter:
                 batches, times, start = batches.slice(count), times[count:], end
             if len(batches):
                 self._give_file(segment)  # it is full
-                self._close(stream.stream)
+                self.close_segment(stream.stream)
         self._next_offsets[stream.stream] = stream.batches.next_offset[-1]
 
     def _segment(self, partition: int, base: int) -> _Segment:
@@ -242,7 +246,7 @@ class TopicWriter:
                 )
             )
 
-    def _close(self, partition: int) -> None:
+    def close_segment(self, partition: int) -> None:
         """Finish a segment: its `.log`, then its indexes if the topic's index.build is `write`."""
         flush = self._plan.options.flush
         single = self._singles.pop(partition, None)
@@ -267,7 +271,7 @@ class TopicWriter:
         `base_offset` equals `file_base_offset`.
         """
         for partition in sorted((*self._open, *self._singles)):
-            self._close(partition)
+            self.close_segment(partition)
         if self._given is None:
             self._shared.close()
         if self._plan.options.flush:
@@ -283,3 +287,22 @@ class TopicWriter:
             self._shared.abort()
         self._open.clear()
         self._singles.clear()
+
+
+def bound_memory(writers: Iterable[TopicWriter]) -> None:
+    """Let these writers, together, hold no more than the limits: relieve the largest partitions.
+
+    A writer bounds itself. Call this if several writers go on side by side.
+    """
+    writers = list(writers)
+    for held_by, bytes_max, relieve in (
+        (TopicWriter.small_bytes, SMALL_BYTES_MAX, TopicWriter.let_go),
+        (TopicWriter.unsent_bytes, HELD_BYTES_MAX, TopicWriter.close_segment),
+    ):
+        held = [(size, number, one) for one in writers for number, size in held_by(one).items()]
+        left = sum(size for size, _, _ in held)
+        for size, number, writer in sorted(held, key=itemgetter(0), reverse=True):
+            if left <= bytes_max:
+                break
+            relieve(writer, number)
+            left -= size

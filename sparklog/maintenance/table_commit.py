@@ -7,10 +7,13 @@ from sparklog.metadata.catalog import topic_directory
 from sparklog.model import TopicDescription
 from sparklog.table.delta_log import DELTA_LOG, entry_path
 from sparklog.table.of_topic import Change, commit, table_directory
+from sparklog.table.snapshot import Snapshot
 
 
-def commit_change(context: JobContext, topic: TopicDescription, change: Change) -> None:
-    """Commit a change of a topic's table. Raises as `commit`, and ForgottenTopicError.
+def commit_change(context: JobContext, topic: TopicDescription, change: Change) -> Snapshot:
+    """Commit a change of a topic's table; return the table after it.
+
+    Raises as `commit`, and ForgottenTopicError.
 
     Vacuum lists the directory of a deleted topic once, and finds no file that a job writes later.
     So if vacuum erases the topic meanwhile, this function deletes the files of the change and its
@@ -18,8 +21,7 @@ def commit_change(context: JobContext, topic: TopicDescription, change: Change) 
     (`sparklog.table.delete=false`) gets the change.
     """
     if not TopicConfig.parse(topic.configs).table_delete:
-        commit(context.files, topic, context.clock, change)
-        return
+        return commit(context.files, topic, context.clock, change)
     directory = table_directory(topic)
     paths = [f"{directory}/{one.path}" for one in change.written]
     try:
@@ -33,3 +35,4 @@ def commit_change(context: JobContext, topic: TopicDescription, change: Change) 
         if all(one.path.startswith(f"{directory}/{DELTA_LOG}/") for one in left):
             context.files.delete_tree(topic_directory(topic))
         raise
+    return after

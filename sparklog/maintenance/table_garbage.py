@@ -22,10 +22,11 @@ from sparklog.log.names import born_ms
 from sparklog.log.vacuum import horizon_above
 from sparklog.maintenance.deleting import delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step
+from sparklog.maintenance.table_commit import commit_change
 from sparklog.model import TopicDescription
 from sparklog.storage.files import FileStat
 from sparklog.table.delta_log import DELTA_LOG
-from sparklog.table.of_topic import VACUUMED, Change, commit, delta_log, table_directory
+from sparklog.table.of_topic import VACUUMED, Change, delta_log, table_directory
 from sparklog.table.snapshot import Snapshot
 
 
@@ -102,7 +103,7 @@ def _delete(context: JobContext, topic: TopicDescription, files: Sequence[FileSt
         # A build may be about to add such a file: from this commit on it is refused.
         horizon_ms = horizon_above([born_ms(path) or 0 for path in paths], bounds.horizon_ms)
         change = Change(operation=VACUUMED, horizon_ms=horizon_ms)
-        snapshot = commit(context.files, topic, context.clock, change)
+        snapshot = commit_change(context, topic, change)
         doomed = [one for one in doomed if _is_garbage(topic, one, snapshot, bounds)]
     failed = delete_files(context, [one.path for one in doomed], "unlinking files of a table")
     gone = [one.bytes for one in doomed if one.path not in failed]

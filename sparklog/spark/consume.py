@@ -1,8 +1,8 @@
 """consume(): a log as a DataFrame, with the options of Spark's Kafka source.
 
 plan     the ranges of offsets, in the driver; for a client of Spark Connect in a task
-read     `mapInArrow` over the ranges: Spark sends each task its own, which is one, or several small
-         ones with history=auto
+read     `mapInArrow` over the ranges, for a client of Spark Connect a data source of them: Spark
+         sends each task its own, which is one, or several small ones with history=auto
 history  the topic's table instead of the log, up to the table end, if asked for
          (sparklog.spark.history)
 """
@@ -84,15 +84,15 @@ def log_rows(
     tasks: "Sequence[Sequence[ReadRange]]",
 ) -> DataFrame:
     """Return the records of planned ranges; `tasks` has the ranges of each task."""
-    from sparklog.spark.read_task import NumberedTask, RangesTask, ReadTask
+    from sparklog.spark.read_task import RangesTask, ReadTask
 
     require_workers(spark)
     schema = output_schema(output_columns(options))
     read = RangesTask(ReadTask(files, options))
     if is_connect(spark):
-        count = len(tasks)
-        numbers = spark.range(0, count, 1, max(count, 1))
-        return numbers.mapInArrow(NumberedTask(read, tasks), schema)
+        from sparklog.spark.ranges_source import ranges_frame
+
+        return ranges_frame(spark, read, tasks, schema)
     return _input(spark, tasks).mapInArrow(read, schema)
 
 

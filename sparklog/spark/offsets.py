@@ -6,7 +6,8 @@
 
 -2 is earliest and -1 latest, as in the connector. Beyond the connector, the JSON may name only some
 partitions: the others have the bound of "*", or else keep the default. It may also give "earliest"
-or "latest" for a whole topic.
+or "latest" for a whole topic. Offsets from a stream's progress are taken as they are: their members
+that are no topics are left out (sparklog.spark.position, sparklog.spark.waiting).
 """
 
 import json
@@ -15,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
 from sparklog.errors import InvalidOptionError, OffsetOutOfRangeError
-from sparklog.model import EARLIEST, LATEST, TopicPartition, partition_number
+from sparklog.model import EARLIEST, LATEST, STREAM_MEMBER, TopicPartition, partition_number
+from sparklog.spark.waiting import WAITING
 
 OTHERS: Final = "*"
 """All partitions of a topic that its offsets do not name."""
@@ -117,6 +119,8 @@ def _parse(name: str, text: str) -> tuple[dict[TopicPartition, int], dict[str, i
     partitions: dict[TopicPartition, int] = {}
     topics: dict[str, int] = {}
     for topic, value in _json_object(name, text).items():
+        if topic in (STREAM_MEMBER, WAITING):
+            continue
         if isinstance(value, str) and value.lower() in _WORDS:
             topics[topic] = _WORDS[value.lower()]
         elif isinstance(value, dict):

@@ -5,7 +5,7 @@ files have been merged, compacted or removed.
 """
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
@@ -115,27 +115,11 @@ class RangesTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the records of each range in the order of the log."""
         for batch in batches:
-            yield from self.read(batch.column(0).to_pylist())
+            for row in batch.column(0).to_pylist():
+                yield from self.read(chain.from_iterable(pickle.loads(row)))  # noqa: S301 - ours
 
-    def read(self, rows: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
-        """Yield the records of the ranges in these rows."""
-        for row in rows:
-            finder = self._task.finder()
-            for wanted in chain.from_iterable(pickle.loads(row)):  # noqa: S301 - the driver's
-                yield from self._task.read(RangePartition(wanted, finder.slices(wanted)))
-
-
-class NumberedTask:
-    """A RangesTask whose input is the numbers of the tasks, for a client of Spark Connect.
-
-    The function goes to each task with the ranges of all; a task unpickles its own alone.
-    """
-
-    def __init__(self, task: RangesTask, tasks: Sequence[Sequence[ReadRange]]) -> None:
-        self._task = task
-        self._rows = [pickle.dumps([list(one)]) for one in tasks]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the records of each range in the order of the log."""
-        for batch in batches:
-            yield from self._task.read(self._rows[one] for one in batch.column(0).to_pylist())
+    def read(self, ranges: Iterable[ReadRange]) -> Iterator[pa.RecordBatch]:
+        """Yield the records of these ranges."""
+        finder = self._task.finder()
+        for wanted in ranges:
+            yield from self._task.read(RangePartition(wanted, finder.slices(wanted)))

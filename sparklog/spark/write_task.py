@@ -80,7 +80,7 @@ class WriteTask:
     def write(self, batches: Iterator[pa.RecordBatch]) -> TaskResult:
         """Write all batches and return the segments by topic, or the error."""
         # The encoder is loaded where rows are written, not where the write is planned.
-        from sparklog.log_writer import TopicWriter
+        from sparklog.log_writer.topic_writer import TopicWriter, bound_memory
 
         writers: dict[str, TopicWriter] = {}
         shared = SharedSegment(self.files, SystemClock())
@@ -95,6 +95,7 @@ class WriteTask:
                     with counted_from(_place(first, None if rows is batch else topic)):
                         columns = record_columns(rows, plan.now_ms)
                         writers[topic].write(columns, explicit_partition(rows))
+                bound_memory(writers.values())
                 first += batch.num_rows
             written = {
                 topic: TopicSegments(writer.plan, writer.close())

@@ -4,13 +4,15 @@ The log dir has topics `t`, with records, `copy`, and two with tables: `old`, an
 table is no copy of its log any more. The last line printed is JSON.
 """
 
+import io
 import json
 import sys
 import warnings
+from contextlib import redirect_stdout
 from typing import Any
 from unittest.mock import patch
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.errors import SparklogError, UnknownTopicError
 from sparklog.spark import consume, create_table, produce, register
@@ -42,6 +44,15 @@ def copied(spark: SparkSession, log_dir: str) -> int:
     writer = writer.option("checkpointLocation", f"{log_dir}-checkpoint")
     writer.trigger(availableNow=True).start(log_dir).awaitTermination()
     return spark.read.format("sparklog").option("subscribe", "copy").load(log_dir).count()
+
+
+def plan_of_a_join(spark: SparkSession, log: DataFrame) -> str:
+    """How Spark joins a log with a large table."""
+    large = spark.range(10_000_000).selectExpr("id offset")
+    told = io.StringIO()
+    with redirect_stdout(told):
+        log.join(large, "offset").explain()
+    return told.getvalue()
 
 
 def history(spark: SparkSession, log_dir: str) -> dict[str, Any]:
@@ -83,6 +94,7 @@ def main(log_dir: str) -> None:
     df = consume(spark, log_dir, subscribe="t")
     answers = history(spark, log_dir) | {
         "settled": df.count(),
+        "join": plan_of_a_join(spark, df),
         "unknown": refusal(consume, spark, log_dir, subscribe="tt"),
         "by name": named(spark, log_dir),
         "produce": refusal(produce, numbers(spark, 3), log_dir, "t"),

@@ -47,6 +47,10 @@ class TestClient:
     def test_consumes_offsets_that_are_settled(self, answers: dict[str, Any]) -> None:
         assert (answers["settled"], answers["after a write"]) == (2, 2)
 
+    def test_joins_a_log_without_a_broadcast_of_it(self, answers: dict[str, Any]) -> None:
+        assert "SortMergeJoin" in answers["join"]
+        assert "Broadcast" not in answers["join"]
+
     def test_is_told_what_a_plan_refuses(self, answers: dict[str, Any]) -> None:
         assert answers["unknown"].startswith("UnknownTopicError: unknown topic 'tt'")
 

@@ -37,6 +37,7 @@ GROUP_ROWS: Final = 16_384
 FOOTER_GUESS: Final = 64 * 1024
 """How many bytes of a run's end are read at first; most footers are smaller."""
 
+_REMEDY: Final = "run sparklog verify --repair"
 _GROUPS: Final = b"sparklog.groups"
 _LENGTH_BYTES: Final = 4
 _END_BYTES: Final = 8
@@ -135,7 +136,7 @@ class RunReader:
         if len(end) != guess or crc32c(found) != run.crc32c:
             raise CorruptMetadataError(
                 f"{self.path}: the fold that names it says {run.bytes} bytes, and CRC-32C "
-                f"{run.crc32c:08x} of the footer; the file differs"
+                f"{run.crc32c:08x} of the footer; the file differs: {_REMEDY}"
             )
         with readable(self.path):
             return pq.read_metadata(pa.BufferReader(found))
@@ -176,7 +177,8 @@ class RunReader:
             data = self._files.view(self.path, group.end - group.start, group.start)
             if crc32c(data) != group.crc32c:
                 raise CorruptMetadataError(
-                    f"{self.path}: bytes {group.start} to {group.end} do not match their checksum"
+                    f"{self.path}: bytes {group.start} to {group.end} do not match their "
+                    f"checksum: {_REMEDY}"
                 )
             with readable(self.path):
                 window = FileObject(_window(data, group.start), group.end)

@@ -109,6 +109,26 @@ class TestAWriter:
         assert 0 < sum(entry.is_shared for entry in entries) < 4
         assert all(len(found) == 10 for found in rows(log_dir).values())
 
+    def test_ends_slices_in_an_object_store_when_it_holds_too_much(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.log_writer.topic_writer.SMALL_BYTES_MAX", 1000)
+        files = MemoryFiles()
+        new_topic(files)
+        found = catalog(files)
+        plan = plan_write(found, "t", WriteOptions())
+        writer = TopicWriter(files, plan, found.clock, seed=0)
+        for count in (3, 4, 5):
+            for partition in range(4):
+                values = [f"{partition}" * 50] * count
+                writer.write(columns(values), pa.array([partition] * count, pa.int32()))
+        entries = writer.close()
+        commit_write(found, plan, entries)
+
+        assert {entry.log_path for entry in entries} == {entries[0].log_path}
+        assert len(entries) > 4
+        assert [len(found) for found in rows(files).values()] == [12] * 4
+
     def test_never_does_where_the_topic_says_so(self, tmp_path: Path) -> None:
         log_dir = new_topic(tmp_path, config={SMALL: 0})
         written(log_dir, 1)

@@ -13,13 +13,14 @@ from sparklog.maintenance.compact import compact
 from sparklog.maintenance.job import Job, Step
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.runner import executed
+from sparklog.maintenance.vacuum import vacuum
 from sparklog.maintenance.verify import verify
 from sparklog.table.of_topic import commit
 from tests.erasing import flip
 from tests.logs import append, log_files
 from tests.maintenance import alter, context_of, new_topic
 from tests.sweeping import Stuck, delete, directory_of, remove, sweep
-from tests.tables import WITH_TABLE
+from tests.tables import WITH_TABLE, build
 
 JOBS: dict[str, tuple[Job, dict[str, Any]]] = {
     "build_index": (build_index, {"check": True, "rebuild": False}),
@@ -114,6 +115,20 @@ class TestTableOfAnErasedTopic:
 
         assert len(files_in(directory)) == files
         assert (directory.exists(), outcome.counts.get("conflicts", 0)) == (is_kept, not is_kept)
+
+    def test_leaves_no_horizon_of_a_vacuum(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Another vacuum erases the topic while this one is about to unlink an orphan."""
+        directory = directory_of(log_dir)
+        build(log_dir)
+        orphan = directory / "table" / f"part-{'0' * 8}-0000-7000-8000-{'0' * 12}.parquet"
+        orphan.touch()
+        (step,) = vacuum(context_of(log_dir), ["t"], {})
+        erase_before_commits(log_dir, monkeypatch)
+
+        assert executed(step).counts == {"conflicts": 1}
+        assert not directory.exists()
 
     def test_leaves_the_files_of_others(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pytest
 
-from sparklog.errors import LateWriterError
+from sparklog.errors import CorruptMetadataError, LateWriterError
 from sparklog.log.names import CLUSTER_METADATA, random_uuid
 from sparklog.metadata import fold as f
 from sparklog.metadata.check import check
@@ -123,6 +123,19 @@ class TestFold:
 
         assert fold(log) is not None
         assert world.fresh().image().topics[TOPIC_ID].closed_ms == 2
+
+    def test_a_topic_that_must_be_readable_names_the_remedy(self, world: World) -> None:
+        world.produce(3)
+        fold(world.log)
+        [run] = world.log.image().fold.runs
+        end = world.log.runs._reader(run).groups[-1].end
+        path = Path(world.files.uri, CLUSTER_METADATA, run.path)
+        data = path.read_bytes()
+        path.write_bytes(data[: end - 1] + bytes([data[end - 1] ^ 1]) + data[end:])
+        world.produce(3)
+
+        with pytest.raises(CorruptMetadataError, match="checksum: run sparklog verify --repair"):
+            fold(world.fresh())
 
     def test_forgotten_topics_leave_no_rows(self, world: World) -> None:
         other = TopicDescription("gone", random_uuid(b"0" * 16), 1, {}, 1)

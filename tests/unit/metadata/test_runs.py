@@ -149,7 +149,7 @@ class TestDamage:
         run = fold.runs[0]
         data = bytes(runs._files.read(f"{FOLDER}/{run.path}"))
 
-        with pytest.raises(CorruptMetadataError, match="the file differs"):
+        with pytest.raises(CorruptMetadataError, match="the file differs: run sparklog verify"):
             opened(*stored(data + data, run))
 
     def test_a_long_footer_is_read(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Where a read begins and ends, as the connector's options say it."""
 
+import json
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ from sparklog.config.options import CONSUME_OPTIONS, parse_options
 from sparklog.errors import InvalidOptionError
 from sparklog.model import EARLIEST, LATEST, TopicPartition
 from sparklog.spark.offsets import Bound, Bounds, parse_assign, parse_bounds
+from sparklog.spark.position import Position
+from sparklog.spark.waiting import WAITING
 
 
 def bounds(side: str, **options: object) -> Bounds:
@@ -46,6 +49,14 @@ class TestOffsets:
             Bound(7),
             Bound(EARLIEST),
         ]
+
+    def test_may_come_from_the_progress_of_a_stream(self) -> None:
+        ended = Position({TopicPartition("t", 0): 23}, {"t": "id"}, {}, "cluster").to_json()
+        newest = {"t": {"0": 25}, WAITING: {"t-0": {"last_stable_offset": 25}}}
+
+        assert bounds("starting", startingOffsets=json.dumps(ended)).topics == {}
+        assert at(bounds("starting", startingOffsets=json.dumps(ended)), 0) == Bound(23)
+        assert at(bounds("ending", endingOffsets=json.dumps(newest)), 0) == Bound(25)
 
     def test_may_be_a_word_for_a_topic(self) -> None:
         found = bounds("ending", endingOffsets='{"t": "latest", "u": {"0": 5}}')

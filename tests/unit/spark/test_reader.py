@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pyarrow as pa
 import pytest
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
 
 from sparklog.admin import AdminClient
 from sparklog.config.options import CONSUME_OPTIONS, RECORD_COLUMNS, parse_options
@@ -24,7 +26,8 @@ from sparklog.log_writer import WriteOptions
 from sparklog.metadata.edit import PartitionState
 from sparklog.record.record_batches import arrow_schema
 from sparklog.spark.plan import ReadRange, SliceFinder, plan_read
-from sparklog.spark.read_task import NumberedTask, RangePartition, RangesTask, ReadTask
+from sparklog.spark.ranges_source import RangesSource, ranges_frame
+from sparklog.spark.read_task import RangePartition, RangesTask, ReadTask
 from tests.edits import edited
 from tests.logs import append, catalog, image, log_files, new_topic
 
@@ -315,14 +318,23 @@ class TestRanges:
 
         assert read_in_a_task(5) == [*range(5)]
 
-    def test_are_read_by_their_numbers_in_spark_connect(self, log_dir: str) -> None:
+    def test_are_a_source_in_spark_connect_whose_tasks_get_their_own(self, log_dir: str) -> None:
         found = Planned(log_dir, *split(log_dir))
         first, second, third = found.ranges
-        made = NumberedTask(RangesTask(found.task), [[first], [third, second]])
-        task = pickle.loads(pickle.dumps(made))
+        spark, task = MagicMock(), RangesTask(found.task)
+        for tasks in ([[first]], [[first], [third, second]]):
+            ranges_frame(spark, task, tasks, StructType())
+        spark.dataSource.register.assert_called_once_with(RangesSource)
+        read = spark.read.schema.return_value.format
+        read.assert_called_with("sparklog_ranges")
+        source = RangesSource(dict([read.return_value.option.call_args.args]))
+        made = source.reader(StructType())
+        # Spark sends source and reader to every task, but not the ranges of the other tasks.
+        sent = pickle.loads(pickle.dumps((source, made)))[1]
 
-        read = list(task(iter([pa.record_batch({"id": [1]})])))
-        assert offsets(read) == [*range(133, 200), *range(66, 133)]
+        assert sent.partitions() == []
+        assert offsets(list(sent.read(made.partitions()[1]))) == [*range(133, 200), *range(66, 133)]
+        assert list(sent.read(InputPartition(None))) == []
 
 
 def split(log_dir: str) -> tuple[dict[str, Any], list[ReadRange]]:

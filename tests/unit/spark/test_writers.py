@@ -62,6 +62,26 @@ def entries_since(log_dir: str, version: int) -> list[Entry]:
     return [entry for entry in found if entry is not None]
 
 
+class TestMemory:
+    def test_is_bounded_for_all_topics_of_a_task(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Each topic alone stays below the limit; together they exceed it."""
+        monkeypatch.setattr("sparklog.log_writer.topic_writer.SMALL_BYTES_MAX", 2500)
+        for name in ("u", "v"):
+            new_topic(log_dir, name)
+        counts = {"t": 10, "u": 20, "v": 12}
+        table = pa.table({"topic": [one for one, count in counts.items() for _ in range(count)]})
+        table = table.append_column("value", pa.array(["x" * 50] * len(table)))
+        writer = BatchWriter(
+            job(log_dir, ("value", "topic"), topic=None), ("value", "topic"), is_done=False
+        )
+        writer.commit([writer.write(iter(table.to_batches()))])
+
+        assert {path.parts[-3][0] for path in log_files(log_dir)} == {"u"}
+        assert {name: len(all_values(log_dir, name)) for name in counts} == counts
+
+
 class TestBatch:
     def test_is_visible_when_it_is_committed(self, log_dir: str) -> None:
         writer = BatchWriter(job(log_dir), COLUMNS, is_done=False)

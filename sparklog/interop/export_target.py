@@ -6,7 +6,8 @@
 A broker gives producer ids from 0 on. So an id of another broker, in a log that was imported, is
 soon given to a new producer. If the partition knew a state of the id, the first batches of the new
 producer would count as repeated, and be lost. So the target gets the states of ids that it has had
-itself, in the same epoch, and of ids that were given here: no broker gives these.
+itself, in the same epoch, and of ids that were given here: no broker gives these. (Its coordinator
+goes on with its own epochs: a transactional producer may begin anew with one that was used here.)
 """
 
 from collections.abc import Mapping

@@ -25,7 +25,8 @@ class BrokerDirs:
         self._dirs = [BrokerDir(path) for path in dict.fromkeys(map(os.path.abspath, paths))]
 
     def __str__(self) -> str:
-        return ", ".join(self.paths)
+        r"""Return the paths; a byte that is not UTF-8 is \xNN, because an entry cannot hold it."""
+        return os.fsencode(", ".join(self.paths)).decode(errors="backslashreplace")
 
     @property
     def paths(self) -> list[str]:

@@ -13,25 +13,26 @@ from dataclasses import dataclass
 from typing import Final
 
 from sparklog.config import TopicConfig
+from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import LogDirError, UsageError
 from sparklog.interop.broker_dir import BrokerDir, PartitionDir
 from sparklog.interop.checkpoints import (
     CLEANER,
-    EPOCH_MAX,
     HIGH_WATERMARK,
-    LEADER_EPOCH,
     LOG_START,
     PARTITION_METADATA,
     RECOVERY_POINT,
     encode_offsets,
     encode_topic_id,
-    read_epochs,
 )
+from sparklog.interop.commits_again import CommitBatch, commits_again
 from sparklog.interop.export_partition import Exported, ExportRules, PartitionExport
+from sparklog.interop.export_target import NEW, Targets
 from sparklog.interop.staging import LIST, NAME, Staging, replace_file
 from sparklog.log.names import RESERVED_TOPICS
+from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog, topic_directory
-from sparklog.metadata.image import PartitionLog
+from sparklog.metadata.image import PartitionLog, TopicImage
 from sparklog.model import TopicDescription, TopicPartition
 from sparklog.storage.failures import os_errors
 
@@ -59,7 +60,7 @@ class ExportOptions:
 class ExportReport:
     """The report of one partition: the written offsets [start, end), and the written files.
 
-    `end` is behind the ABORT markers of open transactions.
+    `end` is behind the ABORT markers of open transactions, and commits that are written again.
     """
 
     topic_partition: TopicPartition
@@ -86,14 +87,12 @@ def export_into(catalog: Catalog, log_dir: str, options: ExportOptions) -> list[
         topics = _topics(catalog, options.topics)
         _check_no_others(known, topics)
         staging = Staging(broker.path, flush=options.flush)
-        epochs: dict[TopicPartition, int] = {}
         for topic in topics:
             for topic_partition in _partitions_of(topic):
                 _check_target(topic_partition, found.get(topic_partition), topic)
-                epochs[topic_partition] = _newest_epoch(found[topic_partition])
                 if not options.replace and str(topic_partition) not in staging.moving:
                     _check_empty(topic_partition, found[topic_partition])
-        return _exported(catalog, broker.path, topics, options, staging, epochs)
+        return _exported(catalog, broker.path, topics, options, staging, Targets(found))
 
 
 def export_to(catalog: Catalog, directory: str, options: ExportOptions) -> list[ExportReport]:
@@ -120,8 +119,8 @@ def export_to(catalog: Catalog, directory: str, options: ExportOptions) -> list[
     return _exported(catalog, path, topics, options, staging)
 
 
-_Job = tuple[TopicDescription, TopicPartition, PartitionLog]
-"""A partition to export: its topic, its name and its log."""
+_Job = tuple[TopicImage, TopicPartition]
+"""A partition to export, and its topic."""
 
 
 def _topics(catalog: Catalog, names: Sequence[str] | None) -> list[TopicDescription]:
@@ -167,43 +166,31 @@ def _check_empty(topic_partition: TopicPartition, found: PartitionDir) -> None:
         )
 
 
-def _newest_epoch(target: PartitionDir) -> int:
-    """Return the newest leader epoch in a partition's checkpoint; 0, a new topic's, without one.
-
-    A broker that has only followed another one has no entry. Raises CorruptionError.
-    """
-    epochs = read_epochs(target.read(LEADER_EPOCH), f"{target.path}/{LEADER_EPOCH}")
-    return epochs[-1].epoch if epochs else 0
-
-
 def _exported(
     catalog: Catalog,
     path: str,
     topics: Sequence[TopicDescription],
     options: ExportOptions,
     staging: Staging,
-    newest_epochs: Mapping[TopicPartition, int] | None = None,
+    targets: Targets | None = None,
 ) -> list[ExportReport]:
-    """Export; `newest_epochs` are those of a broker's partitions, None for a new directory."""
+    """Export; `targets` are a broker's partitions, None for a new directory."""
     image = catalog.image(*topics)
     jobs = [
-        (topic, topic_partition, image.topics[topic.topic_id].partition(topic_partition.partition))
+        (image.topics[topic.topic_id], topic_partition)
         for topic in topics
         for topic_partition in _partitions_of(topic)
     ]
 
     def export(job: _Job) -> ExportReport:
-        topic, topic_partition, _ = job
-        newest_epoch = EPOCH_MAX
-        if newest_epochs is not None:
-            newest_epoch = newest_epochs[topic_partition]
-        else:
+        topic, topic_partition = job
+        if targets is None:
             staging.folder(topic_partition).write_new(
-                PARTITION_METADATA, encode_topic_id(topic.topic_id)
+                PARTITION_METADATA, encode_topic_id(topic.description.topic_id)
             )
-        return _partition(catalog, job, options, staging, newest_epoch)
+        return _partition(catalog, job, options, staging, targets)
 
-    topic_partitions = [topic_partition for _, topic_partition, _ in jobs]
+    topic_partitions = [topic_partition for _, topic_partition in jobs]
     staging.begin(topic_partitions)
     try:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -212,26 +199,35 @@ def _exported(
     except BaseException:
         staging.give_up()
         raise
-    logs = {topic_partition: log for _, topic_partition, log in jobs}
+    logs = {place: topic.partition(place.partition) for topic, place in jobs}
     _write_checkpoints(path, logs, {report.topic_partition: report.end for report in reports})
     staging.end()
     return reports
 
 
 def _partition(
-    catalog: Catalog, job: _Job, options: ExportOptions, staging: Staging, newest_epoch: int
+    catalog: Catalog,
+    job: _Job,
+    options: ExportOptions,
+    staging: Staging,
+    targets: Targets | None,
 ) -> ExportReport:
-    topic, topic_partition, log = job
-    target = staging.folder(topic_partition)
-    config = TopicConfig.parse(topic.configs)
+    image, topic_partition = job
+    topic, number = image.description, topic_partition.partition
+    log, target = image.partition(number), staging.folder(topic_partition)
     rules = ExportRules.of(
-        config,
+        TopicConfig.parse(topic.configs),
         check=options.check,
         link=options.link,
         durable=options.flush,
-        newest_epoch=newest_epoch,
+        target=NEW if targets is None else targets.of(topic_partition),
     )
-    done = PartitionExport(catalog.files, topic_directory(topic), target, rules).run(log)
+    commits: Sequence[CommitBatch] = ()
+    if targets is not None and topic.name == OFFSETS_TOPIC:
+        reader = TopicReader(catalog.files, topic, image)
+        commits = commits_again(reader, number, targets.epoch_of, catalog.clock.now_ms())
+    export = PartitionExport(catalog.files, topic_directory(topic), target, rules)
+    done = export.run(log, commits)
     if options.flush:
         target.sync(done.paths)
     return ExportReport(

@@ -5,9 +5,9 @@
                                 newest
 <base>.index  .timeindex        copies, or built; 0 bytes if they have no entry
 <base>.txnindex                 aborted transactions whose marker is in the segment
-<end>.log  <end>.txnindex       ABORT markers of open transactions
+<end>.log  <end>.txnindex       ABORT markers of open transactions, and commits (`commits_again`)
 leader-epoch-checkpoint         the log's epochs, none above the target's
-<end>.snapshot                  the log's producers, if there are any, at the end behind the markers
+<end>.snapshot                  the log's producers that the target takes, at the end behind these
 
 Segments that must be rewritten (slices of shared segments, and files with other offsets than the
 log) are joined with such neighbours up to the topic's segment.bytes and segment.ms.
@@ -25,8 +25,10 @@ from sparklog.config import TopicConfig
 from sparklog.errors import CorruptRecordError
 from sparklog.indexes import indexes_of
 from sparklog.interop.abort_markers import AbortMarker, abort_markers, encode_abort
-from sparklog.interop.checkpoints import EPOCH_MAX, LEADER_EPOCH, encode_epochs
+from sparklog.interop.checkpoints import LEADER_EPOCH, encode_epochs
+from sparklog.interop.commits_again import CommitBatch
 from sparklog.interop.epochs import epochs_from
+from sparklog.interop.export_target import NEW, Target
 from sparklog.interop.producer_snapshot import SNAPSHOT_SUFFIX, encode_snapshot
 from sparklog.interop.sequences import entry_of
 from sparklog.interop.transactions import spans_of
@@ -51,6 +53,7 @@ from sparklog.record.batches import (
     with_epochs_at_most,
     with_offsets_raised,
 )
+from sparklog.record.scan import scan_batches
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 
@@ -64,7 +67,7 @@ class ExportRules:
 
     `check` verifies the copied batches; `link` makes hard links if possible, instead of copies;
     `durable` files will be synced. Segments are joined up to `segment_bytes` and `segment_ms`. No
-    leader epoch is above `newest_epoch`.
+    leader epoch is above the target's.
     """
 
     segment_bytes: int
@@ -72,7 +75,7 @@ class ExportRules:
     check: bool = True
     link: bool = False
     durable: bool = False
-    newest_epoch: int = EPOCH_MAX
+    target: Target = NEW
 
     @classmethod
     def of(
@@ -82,7 +85,7 @@ class ExportRules:
         check: bool,
         link: bool,
         durable: bool,
-        newest_epoch: int = EPOCH_MAX,
+        target: Target,
     ) -> "ExportRules":
         """Return the rules of a topic with these configs."""
         return cls(
@@ -91,14 +94,14 @@ class ExportRules:
             check=check,
             link=link,
             durable=durable,
-            newest_epoch=newest_epoch,
+            target=target,
         )
 
     def lowered(self, epochs: Iterable[EpochStart]) -> list[EpochStart]:
         """Return epochs as they are written: of several that become one the first."""
         found: dict[int, EpochStart] = {}
         for epoch, start in epochs:
-            lowered = min(epoch, self.newest_epoch)
+            lowered = min(epoch, self.target.newest_epoch)
             found.setdefault(lowered, EpochStart(lowered, start))
         return list(found.values())
 
@@ -107,7 +110,7 @@ class ExportRules:
 class Exported:
     """The written files of one partition; `linked` counts the segments that are hard links.
 
-    `end_offset` is the log end offset for the broker, behind the ABORT markers.
+    `end_offset` is the log end offset for the broker, behind the markers and commits.
     """
 
     segments: int = 0
@@ -133,49 +136,63 @@ class PartitionExport:
         self._done = Exported()
         self._linked_below = 0
 
-    def run(self, log: PartitionLog) -> Exported:
-        """Write the segments, in the order of their offsets, and the epochs.
+    def run(self, log: PartitionLog, commits: Sequence[CommitBatch] = ()) -> Exported:
+        """Write the segments, in the order of their offsets, behind them `commits`, and the epochs.
 
         Raises CorruptRecordError naming the file, and MissingFileError; written files stay.
         """
+        target = self._rules.target
         entries = log.entries(log.log_start_offset)
-        lowered = [one.start_offset for one in log.epochs if one.epoch > self._rules.newest_epoch]
+        lowered = [one.start_offset for one in log.epochs if one.epoch > target.newest_epoch]
         self._linked_below = min(lowered, default=log.log_end_offset)
         for segment in joined(entries, self._rules):
             self._segment(segment, is_newest=segment[-1].next_offset == log.log_end_offset)
         end = entries[-1].next_offset if entries else 0
         epochs = self._rules.lowered(epochs_from(log.epochs, log.log_start_offset))
         markers = abort_markers(self._files, self._directory, log)
-        if markers or not entries or end < log.log_end_offset:
+        self._done.end_offset = log.log_end_offset
+        if markers or commits or not entries or end < log.log_end_offset:
             # Also if the log end lies behind a gap, or if all segments have expired.
-            self._end(log.log_end_offset, markers, epochs)
-        self._done.end_offset = log.log_end_offset + len(markers)
+            self._end(markers, commits, epochs)
         self._write(LEADER_EPOCH, encode_epochs(epochs))
         if log.producers:
-            states = [entry_of(one) for one in log.producers.values()]
+            # Without a snapshot a broker that was killed reads all producers from the batches.
+            states = [entry_of(one) for one in log.producers.values() if target.takes(one)]
             name = segment_name(self._done.end_offset, None, SNAPSHOT_SUFFIX)
             self._write(name, encode_snapshot(sorted(states)))
         return self._done
 
     def _end(
-        self, offset: int, markers: Sequence[AbortMarker], epochs: Sequence[EpochStart]
+        self,
+        markers: Sequence[AbortMarker],
+        commits: Sequence[CommitBatch],
+        epochs: Sequence[EpochStart],
     ) -> None:
-        """Write a last segment that has only the markers; it is empty without markers."""
+        """Write a last segment that has only the markers and commits; it is empty without them."""
         self._done.segments += 1
         epoch = epochs[-1].epoch if epochs else 0
-        numbered = list(enumerate(markers, offset))
-        log = b"".join(encode_abort(one, at, epoch) for at, one in numbered)
-        aborted = [
-            AbortedTxn(0, one.producer_id, one.first_offset, at, one.first_offset)
-            for at, one in numbered
-        ]
+        base = offset = self._done.end_offset
+        log, aborted = bytearray(), []
+        for one in markers:
+            log += encode_abort(one, offset, epoch)
+            aborted.append(
+                AbortedTxn(0, one.producer_id, one.first_offset, offset, one.first_offset)
+            )
+            offset += 1
+        for some in commits:
+            log += some.placed(offset, epoch)
+            offset += some.records
+        self._done.end_offset = offset
+        indexer = Indexer(base, INDEX_INTERVAL_BYTES)
+        indexer.append(scan_batches(log).batches)
+        indexes = indexer.finish()
         for suffix, data in (
-            (LOG_SUFFIX, log),
-            (INDEX_SUFFIX, b""),
-            (TIME_INDEX_SUFFIX, b""),
+            (LOG_SUFFIX, bytes(log)),
+            (INDEX_SUFFIX, indexes.offset_index),
+            (TIME_INDEX_SUFFIX, indexes.time_index),
             *([(TXN_INDEX_SUFFIX, encode_txn_index(aborted))] if aborted else []),
         ):
-            self._write(segment_name(offset, None, suffix), data)
+            self._write(segment_name(base, None, suffix), data)
 
     def _segment(self, segment: Segment, *, is_newest: bool) -> None:
         self._done.segments += 1
@@ -222,7 +239,7 @@ class PartitionExport:
 
     def _sealed(self, entry: SegmentEntry) -> Iterator[tuple[memoryview, BatchTable]]:
         """Yield a segment's bytes and batches, both with the log's offsets."""
-        shift = entry.shift
+        shift, newest = entry.shift, self._rules.target.newest_epoch
         with damage_in(self._directory, entry):
             walk = checked_windows if self._rules.check else windows
             for window in walk(scanned_whole(self._files, self._directory, entry)):
@@ -233,7 +250,7 @@ class PartitionExport:
                         raise CorruptRecordError("a moved message set cannot be sealed")
                     view = with_offsets_raised(view, batches, shift)
                     batches = batches.raised(shift)
-                yield with_epochs_at_most(view, batches, self._rules.newest_epoch).data, batches
+                yield with_epochs_at_most(view, batches, newest).data, batches
 
     def _indexes(self, segment: Segment, built: Indexes | None) -> Iterator[tuple[str, bytes]]:
         """Yield suffix and bytes of both indexes; their offsets are relative to the base offset."""

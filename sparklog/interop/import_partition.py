@@ -11,7 +11,7 @@ Nothing refers to the files before the rows are committed. So a refused partitio
 orphans, which vacuum deletes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sparklog.errors import CorruptionError, UsageError
@@ -20,7 +20,7 @@ from sparklog.interop.checkpoints import LEADER_EPOCH, read_epochs
 from sparklog.interop.epochs import Epochs
 from sparklog.interop.examine import Examined, examine, source_of
 from sparklog.interop.index_checks import check_offset_index, check_time_index
-from sparklog.interop.producer_snapshot import SNAPSHOT_SUFFIX, read_snapshot
+from sparklog.interop.producer_snapshot import SNAPSHOT_SUFFIX, read_snapshot, snapshots_of
 from sparklog.interop.producer_snapshot import ProducerState as SnapshotState
 from sparklog.interop.same_log import check_epoch, check_last, first_new
 from sparklog.interop.sealed import trusted
@@ -186,7 +186,7 @@ class PartitionImport:
 
     def _producers_at(self, end: int) -> tuple[ProducerState, ...]:
         """Return the producers at the log's end."""
-        for offset, snapshot in self._snapshots(end):
+        for offset, snapshot in snapshots_of(self._source, end):
             return self._sequences.ended(snapshot, offset)
         return self._sequences.ended((), NO_OFFSET)
 
@@ -197,23 +197,11 @@ class PartitionImport:
 
         The import before has read the log up to its end, so only a snapshot above that counts.
         """
-        for offset, snapshot in self._snapshots(end):
+        for offset, snapshot in snapshots_of(self._source, end):
             if offset <= known.state.imported_end_offset:
                 break
             return transactions.drop_ended(known.transactions, _open_in(snapshot))
         return []
-
-    def _snapshots(self, end: int) -> Iterator[tuple[int, list[SnapshotState]]]:
-        """Yield the snapshots up to `end`, newest first. Like a broker, skip damaged ones."""
-        for offset in reversed(self._source.snapshots()):
-            if offset > end:
-                continue
-            name = segment_name(offset, None, SNAPSHOT_SUFFIX)
-            try:
-                snapshot = read_snapshot(self._source.read(name))
-            except CorruptionError:
-                continue
-            yield offset, snapshot
 
     def _open_at(self, base_offset: int) -> tuple[OpenTransaction, ...] | None:
         """Return the transactions that are open where a segment begins; None without a snapshot."""

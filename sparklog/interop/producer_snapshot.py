@@ -10,11 +10,13 @@ See ProducerStateManager. All integers are signed but the CRC.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from sparklog.errors import CorruptionError
+from sparklog.interop.broker_dir import PartitionDir
 from sparklog.interop.java_records import int32
+from sparklog.log.names import segment_name
 from sparklog.record.batches import Buffer, byte_view
 from sparklog.record.checksum import crc32c
 
@@ -59,6 +61,21 @@ def read_snapshot(data: Buffer) -> list[ProducerState]:
         )
     entries = raw[_HEAD.size : _HEAD.size + count * _ENTRY.size]
     return [ProducerState(*fields) for fields in _ENTRY.iter_unpack(entries)]
+
+
+def snapshots_of(partition: PartitionDir, end: int) -> Iterator[tuple[int, list[ProducerState]]]:
+    """Yield (offset, producers) of the snapshots up to offset `end`, the newest first.
+
+    Like a broker, it skips damaged ones.
+    """
+    for offset in reversed(partition.snapshots()):
+        if offset > end:
+            continue
+        try:
+            found = read_snapshot(partition.read(segment_name(offset, None, SNAPSHOT_SUFFIX)))
+        except CorruptionError:
+            continue
+        yield offset, found
 
 
 def _head(raw: bytes) -> tuple[int, int]:

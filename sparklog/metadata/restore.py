@@ -7,6 +7,9 @@ the original and now reads the copy gets an error that says so.
 A copy that was made while commits went on may lack an entry and have a later one, because a listing
 is no snapshot. Such a copy is refused: its log would end at the hole, and later at the old entries.
 So is a copy that has a fold and lacks a file that the fold names.
+
+The hints of such a copy may be newer than its entries, and name a fold that it lacks. They are
+written anew: else `verify` would report them.
 """
 
 import os
@@ -14,9 +17,10 @@ import os
 from sparklog.clock import Clock
 from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import CLUSTER_METADATA, random_uuid
-from sparklog.metadata.diagnosis import diagnose
+from sparklog.metadata.diagnosis import Diagnosis, diagnose
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import entry_path
+from sparklog.metadata.repair import lead_to_newest_fold
 from sparklog.storage.files import Files
 from sparklog.storage.log_dir import LogDir, open_log_dir, replace_log_dir
 
@@ -28,13 +32,17 @@ def restore(files: Files, clock: Clock) -> LogDir:
     be read or lacks an entry, and as `MetadataLog.commit` does.
     """
     open_log_dir(files)
-    _check_whole(files, clock)
+    found = _whole(files, clock)
+    lead_to_newest_fold(files, clock, found)
     MetadataLog(files, clock).begin_incarnation(random_uuid(os.urandom(16)))
     return replace_log_dir(files, os.urandom(16))
 
 
-def _check_whole(files: Files, clock: Clock) -> None:
-    """Raise CorruptMetadataError if entries are behind a hole, or lack a file that they name."""
+def _whole(files: Files, clock: Clock) -> Diagnosis:
+    """Return the diagnosis of the metadata log.
+
+    Raises CorruptMetadataError if entries are behind a hole, or lack a file that they name.
+    """
     found = diagnose(files, clock)
     if found.log is not None and max(found.entries) > found.log.last:
         raise CorruptMetadataError(
@@ -46,3 +54,4 @@ def _check_whole(files: Files, clock: Clock) -> None:
             f"{CLUSTER_METADATA}/{min(found.damaged)} is missing or damaged, and a fold names it: "
             f"copy the metadata log again, or run sparklog verify --repair, and then restore"
         )
+    return found

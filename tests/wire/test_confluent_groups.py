@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sparklog.admin import NewTopic
+from sparklog.coordinator.offsets_topic import claim
 from tests.wire.gateways import RunningGateway, gateway
 
 QUICK = {"group_initial_rebalance_delay_ms": 0}
@@ -106,3 +107,17 @@ def test_another_gateway_goes_on_with_the_group(tmp_path: Path) -> None:
         produce(running, COUNT, COUNT + 8)
         with member(running) as consumer:
             assert read(consumer, 8) == list(range(COUNT, COUNT + 8))
+
+
+def test_a_leader_epoch_that_the_partition_has_not_had_is_not_told(
+    running: RunningGateway,
+) -> None:
+    """Kafka's Java consumers wait for a leader of that epoch, and fetch nothing."""
+    catalog = running.server.gateway.catalog
+    claim(catalog, catalog.topic("flights"), 1)  # raises its epoch to 1
+    with member(running) as consumer:
+        places = [TopicPartition("flights", number, 3, leader_epoch=1) for number in (0, 1)]
+        consumer.unsubscribe()
+        consumer.commit(offsets=places, asynchronous=False)
+        found = consumer.committed(places, timeout=30)
+    assert [(one.offset, one.leader_epoch) for one in found] == [(3, None), (3, 1)]

@@ -10,6 +10,7 @@ from sparklog.coordinator.requests import (
     FetchRequest,
 )
 from sparklog.coordinator.stale_offsets import Offsets, without_stale, younger_topics
+from sparklog.coordinator.strange_epochs import topics_with_epochs, without_strange_epochs
 from sparklog.errors import ErrorCode
 from sparklog.model import TopicPartition
 from sparklog.tokens import Scope
@@ -98,7 +99,8 @@ async def _fetched(call: Call, request: Any, *, is_stable: bool) -> Fields:
 async def _current(call: Call, offsets: Offsets) -> Offsets:
     """Return offsets with None in place of those of deleted topics, as a broker has deleted them.
 
-    A client that gets one asks for the end of its log, and fails: kafka-consumer-groups does.
+    A client that gets one asks for the end of its log, and fails: kafka-consumer-groups does. A
+    leader epoch that the partition has not had is left out.
     """
     image = await call.gateway.image()
     if any(place.topic not in image.names for place in offsets):
@@ -107,9 +109,13 @@ async def _current(call: Call, offsets: Offsets) -> Offsets:
             for place, offset in offsets.items()
         }
     younger = younger_topics(image, offsets)
-    if not younger:
-        return offsets
-    return without_stale(await call.gateway.opened(image, younger), younger, offsets)
+    if younger:
+        offsets = without_stale(await call.gateway.opened(image, younger), younger, offsets)
+    with_epochs = topics_with_epochs(image, offsets)
+    if with_epochs:
+        image = await call.gateway.newest_image(*with_epochs)
+        offsets = without_strange_epochs(image, with_epochs, offsets)
+    return offsets
 
 
 def _told(place: TopicPartition, offset: CommittedOffset | None, code: int) -> Fields:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient
+from sparklog.interop import checkpoints
 from sparklog.interop.export_log import ExportOptions, ExportReport, export_to
 from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dirs
 from sparklog.log_reader import TopicReader
@@ -14,6 +15,7 @@ from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import PartitionLog
 from sparklog.model import READ_UNCOMMITTED
 from sparklog.storage import open_files
+from tests.broker_files import write_segment
 
 TRUST = ImportOptions(check=False, flush=False)
 NO_PRODUCERS = bytes.fromhex("000148674bc700000000")
@@ -69,6 +71,17 @@ def interop(tmp_path: Path) -> Interop:
     broker = tmp_path / "broker"
     broker.mkdir()
     return Interop(broker, tmp_path / "log")
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Path:
+    """A stopped broker's directory with an empty topic `t`."""
+    path = tmp_path / "second"
+    (path / "t-0").mkdir(parents=True)
+    (path / "meta.properties").write_text("version=1\n")
+    (path / "t-0" / "partition.metadata").write_bytes(checkpoints.encode_topic_id("A" * 22))
+    write_segment(path / "t-0", 0)
+    return path
 
 
 def export(interop: Interop, target: Path, options: ExportOptions | None = None) -> ExportReport:

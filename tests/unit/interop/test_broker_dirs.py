@@ -1,5 +1,6 @@
 """Several log directories at once: those of one broker, or of the brokers of a cluster."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,15 @@ def write_id(folder: Path, topic_id: str) -> None:
 
 
 class TestPartitions:
+    def test_of_a_path_that_is_not_utf_8_are_taken(self, interop: Interop, other: Path) -> None:
+        named = other.rename(os.fsdecode(os.fsencode(other) + b"\xe9"))
+        write_segment(partition(named), 0, batch(0))
+        interop.run(None, named)
+
+        history = CommandLine(str(interop.log_dir)).done("log", "--format", "json").json
+        assert history[0]["parameters"]["source"].endswith("/other\\xe9")
+        assert interop.offsets() == [0, 1]
+
     def test_of_all_are_taken(self, interop: Interop, other: Path) -> None:
         write_segment(interop.partition("t-1"), 0, batch(0))
         write_segment(partition(other), 0, batch(0, 10))

@@ -34,17 +34,6 @@ from tests.unit.interop.conftest import Interop, export
 LOG = f"{0:020d}.log"
 
 
-@pytest.fixture
-def second(tmp_path: Path) -> Path:
-    """A stopped broker's directory with an empty topic `t`."""
-    path = tmp_path / "second"
-    (path / "t-0").mkdir(parents=True)
-    (path / "meta.properties").write_text("version=1\n")
-    (path / "t-0" / "partition.metadata").write_bytes(checkpoints.encode_topic_id("A" * 22))
-    write_segment(path / "t-0", 0)
-    return path
-
-
 class TestInto:
     def test_the_id_of_the_target_and_what_others_have_stay(
         self, interop: Interop, second: Path

@@ -12,9 +12,11 @@ from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID
 from sparklog.metadata.edit import Edit
 from sparklog.metadata.fold import fold
+from sparklog.metadata.follow import hinted_version
 from sparklog.metadata.image import Image
-from sparklog.metadata.names import entry_path
+from sparklog.metadata.names import HINT, POINTER, checkpoint_path, entry_path
 from sparklog.metadata.plans.cluster import producer_id_block
+from sparklog.metadata.repair import problems
 from sparklog.metadata.restore import restore
 from sparklog.storage import open_files
 from tests.command_line import CommandLine
@@ -133,6 +135,23 @@ class TestARestoredCopy:
         append_to(str(torn), 5)
 
         assert values(str(torn))[0] == ["0", "1", "2", "0", "1", "2", "3", "4"]
+
+    @pytest.mark.parametrize("is_folded", [False, True])
+    def test_is_sound_though_its_hints_are_newer(
+        self, log_dir: str, tmp_path: Path, is_folded: bool
+    ) -> None:
+        if is_folded:
+            fold(catalog(log_dir).log)
+        copy = Path(shutil.copytree(log_dir, tmp_path / "copy"))
+        append_to(log_dir)
+        fold(catalog(log_dir).log)
+        checkpoint = checkpoint_path(hinted_version(open_files(log_dir), HINT))
+        for path in (POINTER, HINT, checkpoint):
+            shutil.copy(Path(log_dir) / path, copy / path)
+        restore(open_files(str(copy)), SystemClock())
+
+        assert list(problems(open_files(str(copy)), SystemClock())) == []
+        assert (copy / HINT).exists() is is_folded
 
     @pytest.mark.parametrize("directory", ["_runs", "_history"])
     def test_without_a_file_that_a_fold_names_is_refused(

@@ -1,0 +1,100 @@
+"""What a broker gets of producers and of groups depends on what it has had itself."""
+
+from pathlib import Path
+
+import pytest
+
+from sparklog.admin import AdminClient, AlterConfigOp
+from sparklog.coordinator.offsets_topic import offsets_topic
+from sparklog.coordinator.records import OFFSETS_TOPIC
+from sparklog.coordinator.requests import CommittedOffset
+from sparklog.interop.checkpoints import LEADER_EPOCH, encode_topic_id
+from sparklog.interop.consumer_offsets import committed_offsets
+from sparklog.interop.export_log import ExportOptions, export_into
+from sparklog.interop.producer_snapshot import ProducerState, encode_snapshot, read_snapshot
+from sparklog.metadata.cluster import FIRST_PRODUCER_ID
+from sparklog.record.checksum import verify_checksums
+from sparklog.record.scan import scan_batches
+from tests.broker_files import batch, write_segment
+from tests.logs import new_topic
+from tests.unit.interop.conftest import Interop
+
+OURS = FIRST_PRODUCER_ID
+"""The id of a producer that a gateway gave."""
+
+
+class TestProducers:
+    """A broker gives its ids from 0 on: a new producer must not get the state of another one."""
+
+    @pytest.mark.parametrize(
+        ("known", "kept"), [([], [OURS]), ([(3, 0)], [3, OURS]), ([(3, 1)], [OURS])]
+    )
+    def test_of_another_broker_are_left_out(
+        self, interop: Interop, second: Path, known: list[tuple[int, int]], kept: list[int]
+    ) -> None:
+        ids = enumerate((3, OURS))
+        batches = [batch(2 * at, producer=producer, sequence=0) for at, producer in ids]
+        write_segment(interop.partition(), 0, *batches)
+        interop.run()
+        states = [ProducerState(*one, 0, 0, 0, 0, 0, -1) for one in known]
+        (second / "t-0" / f"{9:020d}.snapshot").write_bytes(encode_snapshot(states))
+        export_into(interop.catalog, str(second), ExportOptions())
+        data = (second / "t-0" / f"{4:020d}.snapshot").read_bytes()
+
+        assert [one.producer_id for one in read_snapshot(data)] == kept
+
+
+class TestCommits:
+    """Kafka's Java consumers wait for a leader of the epoch of their committed offset."""
+
+    COMMITS = (
+        CommittedOffset(5, 3, "m"),
+        CommittedOffset(6, 0),
+        CommittedOffset(7, 2),
+        CommittedOffset(8),
+    )
+
+    @pytest.fixture
+    def target(self, interop: Interop, second: Path) -> Path:
+        """A broker that has had epoch 2 in t-0 and t-2, and no t-1; groups `g` and `gone` here."""
+        new_topic(interop.log_dir, partitions=4)
+        offsets_topic(interop.catalog, interop.catalog.clock, 1)
+        admin = AdminClient(str(interop.log_dir))
+        admin.alter_consumer_group_offsets("gone", {("t", 0): CommittedOffset(1, 3)})
+        places = {("t", number): one for number, one in enumerate(self.COMMITS)}
+        admin.alter_consumer_group_offsets("g", places)
+        admin.delete_consumer_groups(["gone"])
+        for name in (f"{OFFSETS_TOPIC}-0", "t-2"):
+            (second / name).mkdir()
+            (second / name / "partition.metadata").write_bytes(encode_topic_id("A" * 22))
+        for name in ("t-0", "t-2"):
+            (second / name / LEADER_EPOCH).write_text("0\n1\n2 0\n")
+        return second
+
+    def test_have_no_epoch_that_the_broker_has_not_had(
+        self, interop: Interop, target: Path
+    ) -> None:
+        export_into(interop.catalog, str(target), ExportOptions(topics=[OFFSETS_TOPIC]))
+        found = [(*one[3:6], one.commit_timestamp) for one in committed_offsets([str(target)])]
+        here = AdminClient(str(interop.log_dir)).list_consumer_group_offsets("g").values()
+        expected = [
+            (one.offset, epoch, one.metadata, one.committed_ms)
+            for one, epoch in zip(filter(None, here), (-1, -1, 2, -1), strict=True)
+        ]
+
+        assert found == expected
+
+    def test_that_are_written_again_lie_behind_the_log_in_batches_that_fit(
+        self, interop: Interop, target: Path
+    ) -> None:
+        small = AlterConfigOp("max.message.bytes", "150")
+        AdminClient(str(interop.log_dir)).incremental_alter_configs({OFFSETS_TOPIC: [small]})
+        (report,) = export_into(interop.catalog, str(target), ExportOptions(topics=[OFFSETS_TOPIC]))
+        end = interop.log(OFFSETS_TOPIC).log_end_offset
+        data = (target / f"{OFFSETS_TOPIC}-0" / f"{end:020d}.log").read_bytes()
+        batches = scan_batches(data).batches
+        verify_checksums(data, batches)
+
+        assert batches.base_offset.tolist() == [end, end + 1]
+        assert batches.leader_epoch.tolist() == [0, 0]
+        assert report.end == end + 2

@@ -120,6 +120,11 @@ class Gateway:
         self._beating = asyncio.ensure_future(self._beat())
         self._loading = asyncio.get_running_loop().run_in_executor(self._lookups, _load_kernels)
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the kernels are loaded. Before, produce requests wait for them."""
+        return self._loading.done()
+
     async def loaded(self) -> None:
         """Return when the kernels that produce requests need are loaded."""
         await self._loading

@@ -42,6 +42,7 @@ thirty times; by Python's default it would wait up to 5 ms each time to get it b
 LET_GO_SWEEPS: Final = 60
 """After this many sweeps the gateway closes all files that it keeps open: some may have been
 deleted."""
+LOADING: Final = "the kernels are being loaded"
 log: Final = logging.getLogger("sparklog.gateway")
 
 
@@ -101,7 +102,9 @@ class Server:
 
     async def _problem(self) -> str | None:
         """Return why clients are not served; None if they are."""
-        return "ending" if self._is_closed else await self._readiness.problem()
+        if self._is_closed:
+            return "ending"
+        return await self._readiness.problem() if self.gateway.is_loaded else LOADING
 
     def _tell_addresses(self) -> None:
         """Log the address of each listener, with the port that was chosen for port 0."""

@@ -24,6 +24,7 @@ from sparklog.clock import SystemClock
 from sparklog.errors import InvalidOptionError, LogDirError, SparklogError, StorageError
 from sparklog.metadata.follow import FollowedLog
 from sparklog.wire import server
+from sparklog.wire.gateway import Gateway
 from sparklog.wire.limits import Limits
 from sparklog.wire.listeners import bind, bound_to
 from sparklog.wire.processes import RESTART_S, Processes, settings_of_instances
@@ -138,6 +139,7 @@ class TestSidePort:
     @pytest.fixture
     def side(self, tmp_path: Path) -> Iterator[RunningGateway]:
         with gateway(tmp_path / "log", metrics_listen="127.0.0.1:0") as running:
+            until(lambda: running.server.gateway.is_loaded)
             yield running
 
     def get(self, running: RunningGateway, path: str) -> str:
@@ -176,6 +178,14 @@ class TestSidePort:
             self.get(side, "/ready")
         assert found.value.read() == b"the log dir cannot be read\n"
         assert "not ready: no disk" in caplog.text
+
+    def test_is_not_ready_before_it_can_append(
+        self, side: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Gateway, "is_loaded", False)
+        with pytest.raises(urllib.error.HTTPError, match="503") as found:
+            self.get(side, "/ready")
+        assert found.value.read() == b"the kernels are being loaded\n"
 
     def test_tells_topics_and_groups(self, side: RunningGateway) -> None:
         admin = side.server.gateway.admin

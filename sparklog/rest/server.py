@@ -16,6 +16,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sparklog.garbage import collect_as_a_service
+from sparklog.record.kernels import compile_missing
 from sparklog.rest.app import create_app
 from sparklog.rest.joined import JoinedWrites
 from sparklog.rest.service import Service
@@ -246,6 +247,7 @@ def serve(settings: Settings) -> None:
     allow_many_files()
     server = server_of(settings)
     set_up_logs(settings.log_level)
+    compile_missing()
     # uvicorn handles signals while it serves, and raises them again when it has ended: ignore
     # these.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

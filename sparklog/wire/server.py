@@ -19,6 +19,7 @@ import uvloop
 from sparklog.clock import Clock, SystemClock
 from sparklog.errors import SparklogError
 from sparklog.garbage import collect_as_a_service
+from sparklog.record.kernels import compile_missing
 from sparklog.service.end import end_within
 from sparklog.service.logs import set_up_logs
 from sparklog.service.memory import give_back, give_back_code, spare_memory
@@ -205,6 +206,7 @@ def serve(settings: Settings) -> None:
     spare_memory()
     allow_many_files()
     set_up_logs(settings.log_level)
+    compile_missing()
     if settings.processes > 1:
         sys.exit(serve_all(settings, serve))
     uvloop.run(_serve(settings))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from importlib import import_module
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 from sparklog.record.kernels import is_plain
@@ -89,6 +90,20 @@ def kernel(signature: Any) -> Callable[[F], F]:
             return cast("F", njit(signature, **_OPTIONS)(function))
 
     return decorate
+
+
+def complete_mark() -> Path | None:
+    """Return the file that says that the cache has all kernels of these sources.
+
+    None with the JIT off, and if numba finds no folder for a cache.
+    """
+    if JIT_OFF:
+        return None
+    try:  # pragma: no cover - coverage is measured with the JIT off
+        folder = njit(cache=True)(_digest).stats.cache_path  # compiles nothing before a call
+    except RuntimeError:  # pragma: no cover
+        return None
+    return Path(folder) / f"complete.{SOURCES_DIGEST}"  # pragma: no cover
 
 
 def origin(module: str, name: str) -> str:

@@ -4,7 +4,10 @@ With the JIT on, steps run as they do in production: inlined into compiled funct
 """
 
 import runpy
+import subprocess
 import warnings
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from sparklog.record.kernels import jit, warm_up
+from sparklog.record import kernels
+from sparklog.record.kernels import compile_missing, jit, warm_up
 from sparklog.record.kernels import primitives as steps
 from sparklog.record.kernels.murmur2 import murmur2
 from tests.naive.encode import varint, wrapped
@@ -258,6 +262,36 @@ class TestWarmUp:
         monkeypatch.setattr(jit, "made_up", Compiled, raising=False)
 
         assert jit.origin(jit.__name__, "made_up") == expected
+
+    def test_marks_a_complete_cache(self) -> None:
+        warm_up()
+        mark = jit.complete_mark()
+        assert mark is None if jit.JIT_OFF else mark.exists()
+
+
+class TestCompileMissing:
+    @pytest.fixture
+    def mark(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        mark = tmp_path / "cache" / "complete"
+        monkeypatch.setitem(kernels._mode, "is_plain", False)
+        monkeypatch.setattr(jit, "complete_mark", lambda: mark)
+        run = partial(runpy.run_module, run_name="__main__")
+        monkeypatch.setattr(subprocess, "run", lambda command, **_: run(command[-1]))
+        return mark
+
+    def test_compiles_once(self, mark: Path, caplog: pytest.LogCaptureFixture) -> None:
+        caplog.set_level("INFO")
+        compile_missing()
+        compile_missing()
+        assert mark.exists()
+        assert len(caplog.messages) == 1
+
+    def test_does_nothing_without_a_cache(
+        self, mark: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(jit, "complete_mark", lambda: None)
+        compile_missing()
+        assert not mark.exists()
 
 
 class Stats:

@@ -266,7 +266,7 @@ class TestWarmUp:
     def test_marks_a_complete_cache(self) -> None:
         warm_up()
         mark = jit.complete_mark()
-        assert mark is None if jit.JIT_OFF else mark.exists()
+        assert (mark is not None and mark.exists()) != jit.JIT_OFF
 
 
 class TestCompileMissing:

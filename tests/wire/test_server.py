@@ -104,7 +104,7 @@ def test_no_kernel_is_loaded_before_it_listens() -> None:
     code = "import sys, sparklog.wire.server as _; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert "sparklog.wire.server" in run.stdout.split()
-    assert [name for name in run.stdout.split() if ".record.kernels" in name] == []
+    assert [name for name in run.stdout.split() if ".record.kernels." in name] == []
 
 
 def test_a_directory_that_is_no_log_dir_is_refused(tmp_path: Path) -> None:

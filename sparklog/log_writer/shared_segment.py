@@ -28,9 +28,9 @@ HELD_BYTES_MAX: Final = 1024 * 1024
 ALONE_BYTES: Final = 64 * 1024
 """Batches of this size or more are written alone: to copy them would take longer than a write."""
 FULL_BYTES: Final = 1024 * 1024 * 1024
-"""From this size on the slices of a commit go into a further file. An object of S3 has at most 10,000
-parts, and a file stays until its last slice is merged. It is the default of segment.bytes; the
-config itself does not serve, because the topics of a commit may differ in it."""
+"""From this size on the slices of a commit go into a further file. An object of S3 has at most
+10,000 parts, and a file stays until its last slice is merged. It is the default of segment.bytes;
+the config itself does not serve, because the topics of a commit may differ in it."""
 GROWS_BYTES: Final = 16 * 1024 * 1024
 """From this size on a shared segment is not appended to."""
 GROWS_MS: Final = 1000

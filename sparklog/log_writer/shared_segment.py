@@ -1,13 +1,13 @@
 """A shared segment being written: the batches of many partitions in one file.
 
-    __shared/<uuid>.log      commit after commit, in each partition after partition; the batches of
-                             a partition are its slice
+    __shared/<uuid>.log      commit after commit, in each slice after slice; a slice has batches of
+                             one partition, which may have several slices
 
 The metadata has a row for each slice: the file, the slice's position and its size. Slices have no
 index files: they are small, and merge_segments soon copies them into the partition's directory. On
 a local disk a writer that commits again and again (`SharedSegments`) appends the commits of a
 second to one file, because making a file takes time. An object cannot grow, so in an object store
-each commit has a file of its own.
+each commit has a file of its own, or several if it writes more than FULL_BYTES.
 """
 
 import os
@@ -27,6 +27,10 @@ HELD_BYTES_MAX: Final = 1024 * 1024
 """About how many bytes one write has: a write for each small partition would take longer."""
 ALONE_BYTES: Final = 64 * 1024
 """Batches of this size or more are written alone: to copy them would take longer than a write."""
+FULL_BYTES: Final = 1024 * 1024 * 1024
+"""From this size on the slices of a commit go into a further file. An object of S3 has at most
+10,000 parts, and a file stays until its last slice is merged. It is the default of segment.bytes;
+the config itself does not serve, because the topics of a commit may differ in it."""
 GROWS_BYTES: Final = 16 * 1024 * 1024
 """From this size on a shared segment is not appended to."""
 GROWS_MS: Final = 1000
@@ -34,11 +38,11 @@ GROWS_MS: Final = 1000
 
 
 class SharedSegment:
-    """One shared segment, for the writers of one commit; its file is made with the first slice.
+    """The shared segment of the writers of one commit; its file is made with the first slice.
 
-    The file is made durable if one of the writers asks for that. If the segment `grows`, it takes
-    the slices of further commits: each commit ends with `complete` and `sync`, and `abort` closes
-    the file after the last one.
+    A full file is followed by another one. The files are made durable if one of the writers asks
+    for that. If the segment `grows`, it has one file, which takes the slices of further commits:
+    each commit ends with `complete` and `sync`, and `abort` closes the file after the last one.
     """
 
     def __init__(self, files: Files, clock: Clock, *, grows: bool = False) -> None:
@@ -48,6 +52,7 @@ class SharedSegment:
         self._grows = grows
         self._born_ms = clock.boot_ms()
         self._file: NewFile | None = None
+        self._paths: list[str] = []
         self._is_durable = False
         self._has_durable_name = False
         self._failure: Exception | None = None
@@ -69,11 +74,15 @@ class SharedSegment:
 
         Small batches are held and written together, so their bytes must not change until then.
         """
+        if self._end >= FULL_BYTES and not self._grows:
+            self.complete()
+            self._file, self._end = None, 0
         if self._file is None:
             name = uuid7(self._clock.now_ms(), os.urandom(10))
             self._file = self._files.create(
                 f"{SHARED_PREFIX}{name}{LOG_SUFFIX}", durable=flush, with_name=flush
             )
+            self._paths.append(self._file.path)
         self._is_durable = self._is_durable or flush
         position = self._end
         for data in batches:
@@ -93,7 +102,7 @@ class SharedSegment:
             file.write(b"".join(cast("list[bytes]", held)))
 
     def close(self) -> None:
-        """Complete the file; make it durable if one of its writers asked for that."""
+        """Complete the files; make them durable if one of the writers asked for that."""
         self.complete()
         self.sync()
 
@@ -128,13 +137,16 @@ class SharedSegment:
 
     def _make_durable(self, file: NewFile) -> None:
         if not self._has_durable_name:
-            self._files.sync([file.path])
+            self._files.sync(self._paths)
             self._has_durable_name = True
         if self._grows and self._completed > 1:
             file.sync()
 
     def abort(self) -> None:
-        """Close the file if it is still being written; remove it unless others may read it."""
+        """Close the file if it is still being written; remove it unless others may read it.
+
+        Files that are full stay; vacuum deletes them.
+        """
         self._held = []
         if self._file is not None:
             self._file.abort()

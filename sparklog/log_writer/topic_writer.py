@@ -1,8 +1,10 @@
 """Rows of one topic to segments; each partition has one open segment at a time.
 
-Small partitions are held in memory, and go into a shared segment at the end. A partition that
-becomes larger gets a file of its own. A task may write a little to each of thousands of partitions;
-so for a partition with a single small batch only the batch and its row are kept.
+Small partitions are held in memory, and go into a shared segment at the end. If they are too much
+for that, the largest go before: in an object store as slices of the shared segment, on a local disk
+into files of their own. A partition that becomes larger gets a file of its own anywhere. A task may
+write a little to each of thousands of partitions; so for a partition with a single small batch only
+the batch and its row are kept.
 """
 
 from collections.abc import Iterable

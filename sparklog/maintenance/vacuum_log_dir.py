@@ -4,7 +4,7 @@
                       unlinked; a commit drops it from the image
     shared segment    if it has no live slice, after the longest delay of all topics, and if it is
                       older than the log dir's horizon: its file is unlinked, then its row dropped
-    orphans           in `__shared` and `__cluster_metadata`, if older than the log dir's horizon:
+    orphans           in `__shared`, and leftovers of the log dir, if older than its horizon:
                       unlinked
     other files       kept and reported
 
@@ -45,6 +45,7 @@ from sparklog.table.schema import TABLE
 
 VACUUM: Final = "VACUUM"
 UNLINKING: Final = "unlinking shared segments"
+LEFTOVERS: Final = "leftovers of the log dir"
 
 
 class LogDirFiles:
@@ -337,7 +338,7 @@ def _vacuum_shared(context: JobContext, planned: _SharedGarbage) -> Outcome:
 
 
 def _own_step(context: JobContext, image: Image, found: LogDirFiles) -> Iterator[Step]:
-    """Yield the step that unlinks the metadata log's leftovers and reports other files."""
+    """Yield the step that unlinks the leftovers of the log dir and reports other files."""
     later = Edit(operation=VACUUM, horizon_ms=_horizon_ms(image, context.clock.now_ms()))
     old = leftovers(context.catalog.log, image.apply([later], image.stamp))
     lost, strange = (
@@ -345,7 +346,7 @@ def _own_step(context: JobContext, image: Image, found: LogDirFiles) -> Iterator
         for some in (found.lost, found.strange)
     )
     gone = Sum(len(old), 0, next(iter(old), None))
-    rows = [{**gone.as_row("metadata files"), "bytes": None}] if old else []
+    rows = [{**gone.as_row(LEFTOVERS), "bytes": None}] if old else []
     rows += [one.as_row("unknown topic") for one in lost.values()]
     rows += [one.as_row("unknown files") for one in strange.values()]
     told = Outcome(
@@ -367,6 +368,6 @@ def _own_step(context: JobContext, image: Image, found: LogDirFiles) -> Iterator
 def _vacuum_metadata(context: JobContext, told: Outcome, births_ms: Collection[int]) -> Outcome:
     image = _commit_horizon(context, births_ms)
     old = [*leftovers(context.catalog.log, image)]
-    failed = delete_files(context, old, "unlinking leftovers of __cluster_metadata")
+    failed = delete_files(context, old, f"unlinking {LEFTOVERS}")
     counts = {"metadata_files": len(old) - len(failed), **told.counts}
     return replace(told, counts=counts, problems=problems_of(failed))

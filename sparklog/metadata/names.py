@@ -9,7 +9,7 @@
     _history/<from>-<to>-<uuid>.parquet          a history run (`history.files`)
     _cuts/<version>-<version>-<uuid>.parquet     a cut (`history.files`)
     _marks/<first kept version>-<fold>           a mark (`marks`)
-    _torn/                                       files that repair has put aside (`repair`)
+    _torn/                                       files that were put aside (`repair`)
 
 Versions have 20 digits, uuids are of version 7. A hint is a JSON object; it may be old or missing,
 never too new.

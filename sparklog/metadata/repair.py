@@ -33,7 +33,7 @@ from sparklog.metadata.history.files import (
 )
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
-from sparklog.metadata.names import CHECKPOINT_NAME, ENTRIES, HINT, POINTER, TORN, last_part
+from sparklog.metadata.names import ENTRIES, TORN, last_part
 from sparklog.metadata.runs.image_rows import rows_of
 from sparklog.metadata.runs.rows import in_order
 from sparklog.metadata.turn import Turn
@@ -68,14 +68,22 @@ def repair(files: Files, clock: Clock) -> list[str]:
         hopeless = [one for one in seen.problems if not one.is_mendable]
         if seen.log is None or hopeless:
             raise CorruptMetadataError("; ".join(map(str, hopeless)))
-        done += [_put_aside(files, path) for path in seen.aside if files.stat(path)]
-        if seen.aside:
-            files.sync_directory(ENTRIES)
-        if seen.is_misled:
-            done += _published(files, clock, seen)
+        done += lead_to_newest_fold(files, clock, seen)
     if seen.damaged:
         done += _refolded(files, clock, seen)
     return done
+
+
+def lead_to_newest_fold(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:
+    """Put aside what leads elsewhere; write checkpoint and hints of the newest fold anew.
+
+    Return a line for each action.
+    """
+    done = [_put_aside(files, path) for path in seen.aside if files.stat(path)]
+    if seen.aside:
+        files.sync_directory(ENTRIES)
+        files.sync_directory(CLUSTER_METADATA)
+    return [*done, *_published(files, clock, seen)] if seen.is_misled else done
 
 
 def _is_stillborn(seen: Diagnosis) -> bool:
@@ -106,17 +114,6 @@ def _published(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:
     log.go_on_from(Image(fold=made), required_entry(log, version).log)
     publish(log, version, made)
     return [f"checkpoint and hint of version {version} are written anew"]
-
-
-def lead_to_newest_fold(files: Files, clock: Clock, seen: Diagnosis) -> None:
-    """Delete hints and checkpoints of folds that are not there; write those of the newest anew."""
-    names = POINTER, HINT
-    gone = [one for one in seen.aside if one in names or CHECKPOINT_NAME.search(one)]
-    if gone:
-        files.delete_many(gone)
-        files.sync_directory(ENTRIES)
-        files.sync_directory(CLUSTER_METADATA)
-        _published(files, clock, seen)
 
 
 def _refolded(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:

@@ -8,8 +8,8 @@ A copy that was made while commits went on may lack an entry and have a later on
 is no snapshot. Such a copy is refused: its log would end at the hole, and later at the old entries.
 So is a copy that has a fold and lacks a file that the fold names.
 
-The hints of such a copy may be newer than its entries, and name a fold that it lacks. They are
-written anew: else `verify` would report them.
+The hints of such a copy may be newer or older than its entries, and name a fold that it lacks. They
+are written anew, as `repair` does: else `verify` would report them.
 """
 
 import os

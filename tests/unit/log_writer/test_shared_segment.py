@@ -109,10 +109,12 @@ class TestAWriter:
         assert 0 < sum(entry.is_shared for entry in entries) < 4
         assert all(len(found) == 10 for found in rows(log_dir).values())
 
+    @pytest.mark.parametrize(("bytes_max", "file_count"), [(2**30, 1), (1500, 3)])
     def test_ends_slices_in_an_object_store_when_it_holds_too_much(
-        self, monkeypatch: pytest.MonkeyPatch
+        self, monkeypatch: pytest.MonkeyPatch, bytes_max: int, file_count: int
     ) -> None:
         monkeypatch.setattr("sparklog.log_writer.topic_writer.SMALL_BYTES_MAX", 1000)
+        monkeypatch.setattr(shared_segment, "FULL_BYTES", bytes_max)
         files = MemoryFiles()
         new_topic(files)
         found = catalog(files)
@@ -125,7 +127,7 @@ class TestAWriter:
         entries = writer.close()
         commit_write(found, plan, entries)
 
-        assert {entry.log_path for entry in entries} == {entries[0].log_path}
+        assert len({entry.log_path for entry in entries}) == file_count
         assert len(entries) > 4
         assert [len(found) for found in rows(files).values()] == [12] * 4
 
@@ -307,6 +309,32 @@ class TestSegmentsOfManyCommits:
             synced.append(str(flush))
 
         assert synced == ["False", "False", "bytes", "True", "False"]
+
+    def test_that_does_not_grow_goes_on_in_a_further_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        synced: list[str] = []
+        monkeypatch.setattr(shared_segment, "FULL_BYTES", 2)
+        monkeypatch.setattr(LocalFiles, "sync", lambda _, paths: synced.extend(paths))
+        segment = SharedSegment(LocalFiles(str(tmp_path)), ManualClock())
+        places = [segment.put([data], flush=True) for data in (b"a", b"b", b"c")]
+        segment.close()
+
+        (first, *_), (last, _) = places[0], places[-1]
+        assert places == [(first, 0), (first, 1), (last, 0)]
+        assert synced == [first, last]
+        assert [(tmp_path / path).read_bytes() for path in synced] == [b"ab", b"c"]
+
+    def test_that_fails_keeps_the_files_that_are_full(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(shared_segment, "FULL_BYTES", 2)
+        segment = SharedSegment(LocalFiles(str(tmp_path)), ManualClock())
+        (full, _), (open_yet, _) = (segment.put([b"ab"], flush=True) for _ in range(2))
+        segment.abort()
+
+        assert (tmp_path / full).read_bytes() == b"ab"
+        assert not (tmp_path / open_yet).exists()
 
     def test_may_be_completed_and_then_closed_if_it_does_not_grow(self, tmp_path: Path) -> None:
         segment = SharedSegment(LocalFiles(str(tmp_path)), ManualClock())

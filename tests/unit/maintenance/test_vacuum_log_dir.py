@@ -334,7 +334,7 @@ class TestLogDir:
         make_old(old)
         swept = sweep(log_dir)
 
-        assert swept.reports[0].rows[0]["what"] == "metadata files"
+        assert swept.reports[0].rows[0]["what"] == "leftovers of the log dir"
         assert swept.count("metadata_files", CLUSTER_METADATA) == 1
         assert not old.exists()
         assert ids(log_dir) == {"t", "gone"}

@@ -14,7 +14,14 @@ from sparklog.metadata.edit import Edit
 from sparklog.metadata.fold import fold
 from sparklog.metadata.follow import hinted_version
 from sparklog.metadata.image import Image
-from sparklog.metadata.names import HINT, POINTER, checkpoint_path, entry_path
+from sparklog.metadata.names import (
+    HINT,
+    POINTER,
+    TORN,
+    checkpoint_path,
+    entry_path,
+    last_part,
+)
 from sparklog.metadata.plans.cluster import producer_id_block
 from sparklog.metadata.repair import problems
 from sparklog.metadata.restore import restore
@@ -152,6 +159,26 @@ class TestARestoredCopy:
 
         assert list(problems(open_files(str(copy)), SystemClock())) == []
         assert (copy / HINT).exists() is is_folded
+
+    def test_is_sound_though_its_hint_is_older(self, log_dir: str, tmp_path: Path) -> None:
+        fold(catalog(log_dir).log)
+        newest = Path(log_dir, HINT).read_bytes()
+        copy = Path(shutil.copytree(log_dir, tmp_path / "copy"))
+        (copy / HINT).write_bytes(b'{"version":0}')
+        restore(open_files(str(copy)), SystemClock())
+
+        assert list(problems(open_files(str(copy)), SystemClock())) == []
+        assert (copy / HINT).read_bytes() == newest
+
+    def test_puts_a_torn_checkpoint_aside(self, log_dir: str) -> None:
+        fold(catalog(log_dir).log)
+        path = checkpoint_path(hinted_version(open_files(log_dir), HINT))
+        sound = Path(log_dir, path).read_bytes()
+        Path(log_dir, path).write_bytes(b"torn")
+        restore(open_files(log_dir), SystemClock())
+
+        assert Path(log_dir, TORN, last_part(path)).read_bytes() == b"torn"
+        assert Path(log_dir, path).read_bytes() == sound
 
     @pytest.mark.parametrize("directory", ["_runs", "_history"])
     def test_without_a_file_that_a_fold_names_is_refused(

@@ -203,7 +203,7 @@ class Coordinators:
             return epoch, load(newest(gateway.catalog, topic), number, shard, end)
 
         try:
-            epoch, end = await gateway.lookup(read)
+            epoch, end = await gateway.claiming(read)
         except NotCoordinatorError:
             raise
         except SparklogError as error:

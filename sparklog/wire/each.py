@@ -1,7 +1,8 @@
 """Work on many items of a request: side by side, and in turn with other clients.
 
 One after another, groups would wait for each other's claims and commits: on an object store for a
-second each. All at once, they would hold up the other clients.
+second each. All at once, they would hold up the other clients. Claims have threads of their own
+(`Gateway.claiming`), so what other clients look up does not wait behind them.
 """
 
 import asyncio

@@ -51,6 +51,10 @@ Answer = TypeVar("Answer")
 LOOKUPS_LOCAL: Final = 2
 LOOKUPS_REMOTE: Final = 16
 """Threads for lookups: those of an object store wait for the network nearly all the time."""
+CLAIMS_LOCAL: Final = 2
+CLAIMS_REMOTE: Final = 8
+"""Threads for claims of partitions of __consumer_offsets. After a start there are up to 50 at once:
+lookups of other clients do not wait behind them."""
 LONG_AT_ONCE: Final = 2
 """Threads for long answers, which mostly compute."""
 STEPS_AT_ONCE: Final = 8
@@ -109,6 +113,9 @@ class Gateway:
         self._looks = Looks(lambda: self.lookup(self._newest))
         self._lookups = ThreadPoolExecutor(
             LOOKUPS_LOCAL if files.is_local else LOOKUPS_REMOTE, "lookup"
+        )
+        self._claims = ThreadPoolExecutor(
+            CLAIMS_LOCAL if files.is_local else CLAIMS_REMOTE, "claim"
         )
         self._long = ThreadPoolExecutor(LONG_AT_ONCE, "answer")
         self._heart = ThreadPoolExecutor(1, "heartbeat")
@@ -188,6 +195,10 @@ class Gateway:
         """Run a function that may read files beside the event loop. It should not take long."""
         return await asyncio.get_running_loop().run_in_executor(self._lookups, question)
 
+    async def claiming(self, claim: Callable[[], Answer]) -> Answer:
+        """Run a function that reads and claims a partition of __consumer_offsets."""
+        return await asyncio.get_running_loop().run_in_executor(self._claims, claim)
+
     async def at_length(self, question: Callable[[], Answer]) -> Answer:
         """Run a function that may take seconds: neither the event loop nor a lookup waits for it.
 
@@ -261,7 +272,14 @@ class Gateway:
             self._all_left.clear()
             await self._all_left.wait()
         await self.transaction_ends.close()
-        for pool in (self._lookups, self._long, self._admin, self._heart, self._steps):
+        for pool in (
+            self._lookups,
+            self._claims,
+            self._long,
+            self._admin,
+            self._heart,
+            self._steps,
+        ):
             await loop.run_in_executor(None, pool.shutdown)
         self.let_go()
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Barrier, current_thread
+from threading import Barrier, Event, Semaphore, current_thread
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from sparklog.coordinator.requests import ListedGroup
 from sparklog.wire import coordinators
 from sparklog.wire.coordinators import Coordinators
 from sparklog.wire.each import AT_ONCE, each
-from sparklog.wire.gateway import LOOKUPS_LOCAL
+from sparklog.wire.gateway import CLAIMS_LOCAL
 from sparklog.wire.handlers import Call, Reply
 from sparklog.wire.handlers.partitions import QUICK as QUICK_PARTITIONS
 from sparklog.wire.versions import ApiKey
@@ -62,7 +62,7 @@ def running(log_dir: Path) -> Iterator[RunningGateway]:
 
 def test_partitions_are_read_side_by_side(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len({partition_of(group, 4) for group in GROUPS}) == 4
-    both = Barrier(LOOKUPS_LOCAL)
+    both = Barrier(CLAIMS_LOCAL)
 
     def loaded(*given: Any) -> int:
         both.wait(30)
@@ -70,6 +70,25 @@ def test_partitions_are_read_side_by_side(client: Client, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(coordinators, "load", loaded)
     assert sorted(one.group_id for one in client.ask(LISTED).groups) == [*GROUPS]
+
+
+def test_lookups_do_not_wait_behind_claims(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, may_end = Semaphore(0), Event()
+
+    def stands_still(*given: Any) -> int:
+        begun.release()
+        may_end.wait(30)
+        return load(*given)
+
+    monkeypatch.setattr(coordinators, "load", stands_still)
+    client.send(LISTED)
+    try:
+        assert all(begun.acquire(timeout=10) for _ in range(CLAIMS_LOCAL))
+        assert running.begin(running.server.gateway.lookup(lambda: "found")).result(10) == "found"
+    finally:
+        may_end.set()
 
 
 def test_groups_that_are_deleted_share_commits(running: RunningGateway, client: Client) -> None:

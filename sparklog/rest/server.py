@@ -21,7 +21,7 @@ from sparklog.rest.app import create_app
 from sparklog.rest.joined import JoinedWrites
 from sparklog.rest.service import Service
 from sparklog.rest.settings import Settings
-from sparklog.service.end import end_within
+from sparklog.service.end import end_at_once_on_signals, end_within
 from sparklog.service.logs import set_up_logs
 from sparklog.service.open_files import allow_many_files
 from sparklog.tokens import check_listening
@@ -206,8 +206,9 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take a signal: answer waiting fetches now, and end in time whatever the storage does."""
         super().handle_exit(sig, frame)
-        end_within(self._service.settings.shutdown_timeout_ms)
-        asyncio.get_running_loop().call_soon_threadsafe(self._service.poll.close)
+        service = self._service
+        end_within(service.settings.shutdown_timeout_ms, service.housekeeper.kill)
+        asyncio.get_running_loop().call_soon_threadsafe(service.begin_to_end)
 
 
 def server_of(settings: Settings) -> Server:
@@ -244,6 +245,7 @@ def serve(settings: Settings) -> None:
     """
     # By default obstore has a thread for each core: to wake them takes longer than their work.
     os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
+    end_at_once_on_signals()
     allow_many_files()
     server = server_of(settings)
     set_up_logs(settings.log_level)

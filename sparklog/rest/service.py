@@ -69,7 +69,7 @@ class Service:
         catalog = Catalog(open_files(settings.log_dir), clock, after_commit=keep_house_late)
         self._catalog = catalog
         command = [HOUSEKEEPER, settings.log_dir, settings.log_level]
-        self._housekeeper = Housekeeper(command, clock)
+        self.housekeeper = Housekeeper(command, clock)
         self.topics = FollowedTopics(catalog, clock, settings.poll_interval_ms)
         self.admin = AdminClient(settings.log_dir, clock=clock, after_commit=keep_house_late)
         self.group_commit = GroupCommit(catalog, settings.commit_limits)
@@ -78,6 +78,8 @@ class Service:
         self.metrics = Metrics(self.topics.age_ms, self.group_commit.counts)
         self.poll = Poll(self, settings.poll_interval_ms / 1000)
         self.readiness = Readiness(self.topics.topics, lambda error: refusal_of(error).message)
+        self._ending: asyncio.Future[None] | None = None
+        """The end of the housekeeper, as soon as the service begins to end."""
         self._quick: set[tuple[str, int]] = set()
         self._lookups = ThreadPoolExecutor(settings.lookup_threads, "lookup")
         self._bulk = ThreadPoolExecutor(settings.bulk_threads, "bulk")
@@ -86,8 +88,9 @@ class Service:
     async def _asked(self, pool: ThreadPoolExecutor, question: Callable[[], Answer]) -> Answer:
         """Run a question on a thread.
 
-        After storage_timeout_ms raises StorageError if the question has begun, and it goes on;
-        ThrottlingQuotaExceededError if it waits for a thread, and then it never begins.
+        storage_timeout_ms counts from the wait for a thread on. After it raises StorageError if the
+        question has begun, and it goes on; ThrottlingQuotaExceededError if it still waits for a
+        thread, and then it never begins.
         """
         timeout_ms = self.settings.storage_timeout_ms
         asked = pool.submit(question)
@@ -99,7 +102,9 @@ class Service:
                 raise ThrottlingQuotaExceededError(
                     f"no thread was free within {timeout_ms} ms: the service is busy"
                 ) from None
-            raise StorageError(f"the storage has not answered within {timeout_ms} ms") from None
+            raise StorageError(
+                f"no answer within {timeout_ms} ms of waiting for a thread and then for the storage"
+            ) from None
 
     async def read_files(
         self,
@@ -262,17 +267,24 @@ class Service:
             self._quick.clear()
 
     async def keep_house(self) -> None:
-        """Call the housekeeper's `look` every LOOK_S; never returns."""
+        """Call the housekeeper's `look` every LOOK_S, until the service begins to end."""
         with suppress(SparklogError):  # the growth of the log counts from this version on
             await self.bulk(self._catalog.image)
-        while True:
-            self._housekeeper.look(self._catalog.last_version)
+        while self._ending is None:
+            self.housekeeper.look(self._catalog.last_version)
             await asyncio.sleep(LOOK_S)
+
+    def begin_to_end(self) -> asyncio.Future[None]:
+        """Answer waiting fetches, and begin to end the housekeeper; return when it has ended."""
+        self.poll.close()
+        if self._ending is None:
+            loop = asyncio.get_running_loop()
+            self._ending = loop.run_in_executor(None, self.housekeeper.close)
+        return self._ending
 
     async def close(self) -> None:
         """Make all group commits, answer their requests, and end threads and housekeeper."""
-        ending = asyncio.get_running_loop().run_in_executor(None, self._housekeeper.close)
-        self.poll.close()
+        ending = self.begin_to_end()
         await self.group_commit.close()
         await ending
         self.readiness.close()

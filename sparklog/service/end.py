@@ -1,4 +1,4 @@
-"""Ends a service in time, whatever its threads wait for.
+"""Ends a service in time: before it serves at once, and later whatever its threads wait for.
 
 A thread that waits for the storage cannot be stopped, and Python waits for all threads before it
 ends: for minutes if the storage does not answer. What was acknowledged is durable by then. What was
@@ -7,6 +7,9 @@ not acknowledged is as after a kill: it has landed or not, and its client sends 
 
 import logging
 import os
+import signal
+import sys
+from collections.abc import Callable
 from threading import Timer
 from typing import Final
 
@@ -15,13 +18,27 @@ GRACE_S: Final = 5.0
 log: Final = logging.getLogger("sparklog")
 
 
-def end_within(shutdown_timeout_ms: int) -> None:
-    """End the process GRACE_S after `shutdown_timeout_ms`, if it is still there then."""
-    timer = Timer(shutdown_timeout_ms / 1000 + GRACE_S, _end)
+def end_at_once_on_signals() -> None:
+    """Let SIGTERM and SIGINT end the process, until the service handles them itself.
+
+    By default Ctrl-C would show a traceback, and a container's first process ignores SIGTERM.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: sys.exit(0))
+
+
+def end_within(shutdown_timeout_ms: int, *last: Callable[[], None]) -> None:
+    """End the process GRACE_S after `shutdown_timeout_ms`, if it is still there then.
+
+    It calls `last` before: they end what would outlive the process.
+    """
+    timer = Timer(shutdown_timeout_ms / 1000 + GRACE_S, _end, last)
     timer.daemon = True
     timer.start()
 
 
-def _end() -> None:
-    log.warning("the process ends, although threads still wait for the storage")
+def _end(*last: Callable[[], None]) -> None:
+    log.warning("the process ends although work is still under way")
+    for one in last:
+        one()
     os._exit(0)

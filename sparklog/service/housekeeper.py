@@ -100,14 +100,20 @@ class Housekeeper:
 
     def close(self) -> None:
         """End the process, after its present commit. Blocks for CLOSE_S at most."""
-        process, self._process = self._process, None
-        if process is None:
+        if self._process is None:
             return
         try:
-            process.communicate(timeout=CLOSE_S)  # closes its standard input
+            self._process.communicate(timeout=CLOSE_S)  # closes its standard input
         except subprocess.TimeoutExpired:
+            self.kill()
+            self._process.communicate()
+        self._process = None
+
+    def kill(self) -> None:
+        """Kill the process, from any thread: for a service that must end now."""
+        process = self._process
+        if process is not None:
             process.kill()
-            process.communicate()
 
     def _note_rounds(self, process: "subprocess.Popen[bytes]") -> None:
         with suppress(BlockingIOError):  # no round has ended since the last look

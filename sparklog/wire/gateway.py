@@ -67,6 +67,11 @@ log: Final = logging.getLogger("sparklog.gateway")
 class Gateway:
     """One instance, for one event loop. Creates the log dir if there is none."""
 
+    is_ending = False
+    """Whether no new requests are taken."""
+    is_loaded = False
+    """Whether the kernels that produce requests need are loaded."""
+
     def __init__(self, settings: Settings, clock: Clock, endpoints: tuple[Endpoint, ...]) -> None:
         """Open or make the log dir, and register this instance as a broker with these addresses.
 
@@ -107,8 +112,6 @@ class Gateway:
         self.appends.on_commit = self._committed
         self.coordinators = Coordinators(self)
         self.connections: set[Connection] = set()
-        self.is_ending = False
-        """Whether no new requests are taken."""
         self._all_left = asyncio.Event()
         self._looks = Looks(lambda: self.lookup(self._newest))
         self._lookups = ThreadPoolExecutor(
@@ -126,14 +129,13 @@ class Gateway:
         """Begin the heartbeats, and load the kernels in the background."""
         self._beating = asyncio.ensure_future(self._beat())
         self._loading = asyncio.get_running_loop().run_in_executor(self._lookups, _load_kernels)
+        self._loading.add_done_callback(self._has_loaded)
 
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the kernels that produce requests need are loaded."""
-        return self._loading.done()
+    def _has_loaded(self, _: asyncio.Future[None]) -> None:
+        self.is_loaded = True
 
     async def loaded(self) -> None:
-        """Return when they are loaded."""
+        """Return when the kernels are loaded. Call it after `start`."""
         await self._loading
 
     async def _beat(self) -> None:
@@ -252,6 +254,10 @@ class Gateway:
 
         return await self.administer(create)
 
+    async def leave(self) -> None:
+        """Give the node id back; an error is only logged."""
+        await asyncio.get_running_loop().run_in_executor(self._heart, left, self.membership)
+
     async def close(self) -> None:
         """Finish all accepted requests: commit and answer them.
 
@@ -261,7 +267,7 @@ class Gateway:
         """
         self._beating.cancel()
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self._heart, left, self.membership)
+        await self.leave()
         self.is_ending = True
         for connection in list(self.connections):
             connection.finish()

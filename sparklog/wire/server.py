@@ -20,7 +20,7 @@ from sparklog.clock import Clock, SystemClock
 from sparklog.errors import SparklogError
 from sparklog.garbage import collect_as_a_service
 from sparklog.record.kernels import compile_missing
-from sparklog.service.end import end_within
+from sparklog.service.end import end_at_once_on_signals, end_within
 from sparklog.service.logs import set_up_logs
 from sparklog.service.memory import give_back, give_back_code, spare_memory
 from sparklog.service.open_files import allow_many_files
@@ -178,19 +178,31 @@ async def _serve(settings: Settings) -> None:
     server: Server | None = None
 
     def end() -> None:
-        end_within(settings.shutdown_timeout_ms if server else 0)
+        if server is None:
+            end_within(0)
+        else:
+            gateway = server.gateway
+            timeout_ms = settings.shutdown_timeout_ms if gateway.is_loaded else 0
+            end_within(timeout_ms, gateway.housekeeper.kill)
         is_over.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
     # On a thread: it reads the log dir, and a signal must end a process whose storage is mute.
     server = await loop.run_in_executor(None, Server, settings, SystemClock())
+    if is_over.is_set():  # no client knows this instance yet, only the other instances do
+        await server.gateway.leave()
+        return
     await server.start()
-    await server.gateway.loaded()
-    collect_as_a_service()
-    give_back()
-    give_back_code()
-    await is_over.wait()
+    over = asyncio.ensure_future(is_over.wait())
+    loaded = asyncio.ensure_future(server.gateway.loaded())
+    await asyncio.wait((over, loaded), return_when=asyncio.FIRST_COMPLETED)
+    if loaded.done():
+        loaded.result()
+        collect_as_a_service()
+        give_back()
+        give_back_code()
+        await over
     await server.close()
 
 
@@ -202,6 +214,7 @@ def serve(settings: Settings) -> None:
     """
     # By default obstore starts a thread for each core; waking them takes longer than their work.
     os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
+    end_at_once_on_signals()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     spare_memory()
     allow_many_files()

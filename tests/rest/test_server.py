@@ -4,6 +4,7 @@ import asyncio
 import signal
 import socket
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from fastapi.testclient import TestClient
@@ -51,18 +52,24 @@ def test_a_shutdown_may_take_parts_of_a_second(log_dir: str) -> None:
     assert config.timeout_graceful_shutdown == 0.9
 
 
-def test_a_signal_limits_the_time_until_its_end(
+def test_a_signal_ends_the_housekeeper_and_limits_the_time_until_the_end(
     log_dir: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits: list[int] = []
-    monkeypatch.setattr(rest_server, "end_within", limits.append)
+    limits: list[tuple[object, ...]] = []
+    monkeypatch.setattr(rest_server, "end_within", lambda *given: limits.append(given))
     server = server_of(settings_for(log_dir, shutdown_timeout_ms=900))
+    service, close = server._service, Mock()
+    monkeypatch.setattr(service.housekeeper, "close", close)
 
     async def told() -> None:
         server.handle_exit(signal.SIGTERM, None)
+        await service.keep_house()  # it starts none any more
+        close.assert_called_once_with()
+        await service.close()
 
     asyncio.run(told())
-    assert limits == [900]
+    close.assert_called_once_with()
+    assert limits == [(900, service.housekeeper.kill)]
 
 
 def test_an_address_in_use_is_an_error_of_the_system(log_dir: str) -> None:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -258,6 +260,19 @@ class TestTheServiceEnds:
         pid = started(world).housekeeper.pid
         world.housekeeper.close()
         assert not Path(f"/proc/{pid}").exists()
+
+    def test_a_process_is_killed_while_the_service_waits_for_it(
+        self, tmp_path: Path, world: World
+    ) -> None:
+        (tmp_path / "program.py").write_text(DEAF)
+        world.housekeeper.kill()  # there is none yet
+        process: Any = started(world).housekeeper._process
+        closing = Thread(target=world.housekeeper.close)
+        closing.start()
+        until(lambda: process.stdin.closed)
+        world.housekeeper.kill()
+        closing.join()
+        assert process.returncode == -signal.SIGKILL
 
 
 class TestTheProcessWorks:

@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Event
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
@@ -23,8 +24,8 @@ from sparklog.admin.kafka_metrics import KafkaMetrics
 from sparklog.clock import SystemClock
 from sparklog.errors import InvalidOptionError, LogDirError, SparklogError, StorageError
 from sparklog.metadata.follow import FollowedLog
+from sparklog.wire import gateway as wire_gateway
 from sparklog.wire import server
-from sparklog.wire.gateway import Gateway
 from sparklog.wire.limits import Limits
 from sparklog.wire.listeners import bind, bound_to
 from sparklog.wire.processes import RESTART_S, Processes, serve_one, settings_of_instances
@@ -169,13 +170,20 @@ class TestSidePort:
             self.get(side, "/ready")
         side.server._is_closed = False
 
-    def test_tells_that_clients_are_not_served_yet(
-        self, side: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    def test_tells_that_clients_are_not_served_before_the_kernels_are_loaded(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(Gateway, "is_loaded", False)
-        with pytest.raises(urllib.error.HTTPError, match="503") as found:
-            self.get(side, "/ready")
-        assert found.value.read() == b"starting\n"
+        may_load = Event()
+        monkeypatch.setattr(wire_gateway, "_load_kernels", may_load.wait)
+        with gateway(tmp_path / "log", metrics_listen="127.0.0.1:0") as running:
+            try:
+                with pytest.raises(urllib.error.HTTPError, match="503") as found:
+                    self.get(running, "/ready")
+                assert found.value.read() == b"starting\n"
+            finally:
+                may_load.set()
+            until(lambda: running.server.gateway.is_loaded)
+            assert self.get(running, "/ready") == "ready\n"
 
     def test_tells_why_clients_are_not_served(
         self,
@@ -410,33 +418,3 @@ def test_a_gateway_ends_well_on_sigterm(tmp_path: Path, processes: int) -> None:
     assert len(listening) == processes
     assert {(one["level"], one["logger"]) for one in listening} == {("info", "sparklog.gateway")}
     assert list(signs.glob("*.json")) == []
-
-
-HANGS = """
-import sys, time
-from sparklog.service import end
-from sparklog.wire import membership, server
-from sparklog.wire.settings import Settings
-
-def hangs(*_):
-    print("it hangs", file=sys.stderr, flush=True)
-    time.sleep(600)
-
-end.GRACE_S, {what} = 0.1, hangs
-server.serve(Settings(log_dir={log_dir!r}, listen=("127.0.0.1:0",), shutdown_timeout_ms=100))
-"""
-
-
-@pytest.mark.parametrize("what", ["server.Server", "membership.Membership.beat"])
-def test_a_gateway_ends_although_its_storage_hangs(tmp_path: Path, what: str) -> None:
-    code = HANGS.format(what=what, log_dir=str(tmp_path / "log"))
-    run = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
-    try:
-        lines: Any = run.stderr
-        until(lambda: lines.readline() == "it hangs\n")
-        run.send_signal(signal.SIGTERM)
-        _, told = run.communicate(timeout=60)
-    finally:
-        run.kill()
-    assert run.returncode == 0, told
-    assert "threads still wait for the storage" in told

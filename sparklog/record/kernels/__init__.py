@@ -67,4 +67,5 @@ def compile_missing() -> None:
         return
     _logger.info("the kernels are compiled, once on this machine: some twenty seconds")
     command = [sys.executable, "-P", "-m", __name__]
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+    # A process group of its own: Ctrl-C ends the service alone, which kills the process.
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=False, process_group=0)

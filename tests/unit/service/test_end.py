@@ -15,6 +15,6 @@ def test_a_process_that_is_still_there_ends(
     codes: list[int] = []
     monkeypatch.setattr(os, "_exit", codes.append)
     monkeypatch.setattr(end, "GRACE_S", 0)
-    end_within(1)
-    until(lambda: codes == [0])
-    assert "threads still wait for the storage" in caplog.text
+    end_within(1, lambda: codes.append(1))
+    until(lambda: codes == [1, 0])
+    assert "work is still under way" in caplog.text

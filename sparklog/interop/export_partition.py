@@ -181,7 +181,7 @@ class PartitionExport:
             offset += 1
         for some in commits:
             log += some.placed(offset, epoch)
-            offset += some.records
+            offset += len(some.records)
         self._done.end_offset = offset
         indexer = Indexer(base, INDEX_INTERVAL_BYTES)
         indexer.append(scan_batches(log).batches)

@@ -1,5 +1,6 @@
 """What a broker gets of producers and of groups depends on what it has had itself."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ from sparklog.interop.consumer_offsets import committed_offsets
 from sparklog.interop.export_log import ExportOptions, export_into
 from sparklog.interop.producer_snapshot import ProducerState, encode_snapshot, read_snapshot
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID
+from sparklog.metadata.producers import BATCHES_MAX
 from sparklog.record.checksum import verify_checksums
 from sparklog.record.scan import scan_batches
-from tests.broker_files import batch, write_segment
+from tests.broker_files import T0, batch, write_segment
 from tests.logs import new_topic
 from tests.unit.interop.conftest import Interop
 
@@ -24,24 +26,69 @@ OURS = FIRST_PRODUCER_ID
 
 
 class TestProducers:
-    """A broker gives its ids from 0 on: a new producer must not get the state of another one."""
+    """Brokers give ids from 0 on: a producer must not get the state of another broker's."""
+
+    @pytest.fixture
+    def exported(self, interop: Interop, second: Path) -> Callable[..., list[ProducerState]]:
+        """Export batches over a broker that has known one producer; return what it gets."""
+
+        def export(known: ProducerState | None, *batches: bytes) -> list[ProducerState]:
+            write_segment(interop.partition(), 0, *batches)
+            interop.run()
+            states = [] if known is None else [known]
+            (second / "t-0" / f"{9:020d}.snapshot").write_bytes(encode_snapshot(states))
+            export_into(interop.catalog, str(second), ExportOptions())
+            (path,) = (second / "t-0").glob("*.snapshot")
+            return read_snapshot(path.read_bytes())
+
+        return export
+
+    LAST = ProducerState(3, 0, 1, 1, 1, T0 + 1, -1, -1)
+    """That of `batch(0, producer=3, sequence=0)`."""
 
     @pytest.mark.parametrize(
-        ("known", "kept"), [([], [OURS]), ([(3, 0)], [3, OURS]), ([(3, 1)], [OURS])]
+        ("known", "kept"),
+        [
+            (None, [OURS]),
+            (LAST, [3, OURS]),
+            (LAST._replace(producer_epoch=1), [OURS]),
+            (LAST._replace(last_sequence=2), [OURS]),
+            (LAST._replace(last_offset=2), [OURS]),
+            (LAST._replace(timestamp=T0), [OURS]),
+            (LAST._replace(last_sequence=-1, last_offset=-1, offset_delta=0), [OURS]),
+        ],
     )
-    def test_of_another_broker_are_left_out(
-        self, interop: Interop, second: Path, known: list[tuple[int, int]], kept: list[int]
+    def test_are_taken_if_their_last_batch_is_here(
+        self,
+        exported: Callable[..., list[ProducerState]],
+        known: ProducerState | None,
+        kept: list[int],
     ) -> None:
-        ids = enumerate((3, OURS))
-        batches = [batch(2 * at, producer=producer, sequence=0) for at, producer in ids]
+        batches = [batch(2 * at, producer=one, sequence=0) for at, one in enumerate((3, OURS))]
+
+        assert [one.producer_id for one in exported(known, *batches)] == kept
+
+    @pytest.mark.parametrize(("known", "kept"), [(LAST, [3]), (LAST._replace(last_sequence=2), [])])
+    def test_whose_last_batch_is_older_than_their_states_here_are_looked_up(
+        self,
+        exported: Callable[..., list[ProducerState]],
+        known: ProducerState,
+        kept: list[int],
+    ) -> None:
+        batches = [batch(at, producer=3, sequence=at) for at in range(0, 2 * BATCHES_MAX + 2, 2)]
+
+        assert [one.producer_id for one in exported(known, *batches)] == kept
+
+    def test_whose_last_batch_has_expired_here_are_left_out(
+        self, interop: Interop, exported: Callable[..., list[ProducerState]]
+    ) -> None:
+        end = 2 * BATCHES_MAX + 2
+        batches = [batch(at, producer=3, sequence=at) for at in range(0, end, 2)]
         write_segment(interop.partition(), 0, *batches)
         interop.run()
-        states = [ProducerState(*one, 0, 0, 0, 0, 0, -1) for one in known]
-        (second / "t-0" / f"{9:020d}.snapshot").write_bytes(encode_snapshot(states))
-        export_into(interop.catalog, str(second), ExportOptions())
-        data = (second / "t-0" / f"{4:020d}.snapshot").read_bytes()
+        AdminClient(str(interop.log_dir)).delete_records({("t", 0): end})
 
-        assert [one.producer_id for one in read_snapshot(data)] == kept
+        assert exported(self.LAST, *batches) == []
 
 
 class TestCommits:

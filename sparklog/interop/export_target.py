@@ -18,7 +18,7 @@ ended, as their entries have the marker's time. A broker takes any next batch of
 does not know.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,7 +26,7 @@ from sparklog.coordinator.requests import NO_EPOCH
 from sparklog.interop.broker_dir import PartitionDir
 from sparklog.interop.checkpoints import EPOCH_MAX, LEADER_EPOCH, read_epochs
 from sparklog.interop.producer_snapshot import ProducerState as SnapshotState
-from sparklog.interop.producer_snapshot import snapshots_of
+from sparklog.interop.producer_snapshot import encode_snapshot, read_snapshot, snapshots_of
 from sparklog.interop.sequences import state_of
 from sparklog.log.names import OFFSET_MAX
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID
@@ -59,22 +59,47 @@ class Target:
             return state_at(entry.last_offset) == known
         return known.batches[0] in state.batches
 
+    @property
+    def line(self) -> str:
+        """The facts as words of a line: the newest leader epoch, and the snapshot in hex."""
+        return f"{self.newest_epoch} {encode_snapshot([*(self.producers or {}).values()]).hex()}"
+
+    @classmethod
+    def of_line(cls, line: str) -> "Target":
+        """Return the facts in a line."""
+        epoch, snapshot = line.split()
+        return cls.of(int(epoch), read_snapshot(bytes.fromhex(snapshot)))
+
+    @classmethod
+    def of(cls, newest_epoch: int, snapshot: Iterable[SnapshotState]) -> "Target":
+        """Return what a partition with these has had."""
+        producers = {one.producer_id: one for one in snapshot}
+        return cls(newest_epoch=newest_epoch, producers=producers)
+
 
 NEW: Final = Target()
 """A new directory."""
 
 
 class Targets:
-    """The partitions of a broker's log directory."""
+    """The partitions of a broker's log directory.
 
-    def __init__(self, found: Mapping[TopicPartition, PartitionDir]) -> None:
+    `moving` are lines of partitions from which an interrupted export may have removed files.
+    """
+
+    def __init__(
+        self, found: Mapping[TopicPartition, PartitionDir], moving: Mapping[str, str]
+    ) -> None:
         self._found = found
+        self._moving = moving
         self._known: dict[TopicPartition, Target] = {}
 
     def of(self, topic_partition: TopicPartition) -> Target:
         """Return what a partition of the broker has had. Raises CorruptionError."""
         if topic_partition not in self._known:
-            self._known[topic_partition] = _read(self._found[topic_partition])
+            line = self._moving.get(str(topic_partition))
+            found = Target.of_line(line) if line else _read(self._found[topic_partition])
+            self._known[topic_partition] = found
         return self._known[topic_partition]
 
     def epoch_of(self, topic_partition: TopicPartition) -> int:
@@ -93,7 +118,4 @@ def _read(partition: PartitionDir) -> Target:
     """
     epochs = read_epochs(partition.read(LEADER_EPOCH), f"{partition.path}/{LEADER_EPOCH}")
     snapshot = next((one for _, one in snapshots_of(partition, OFFSET_MAX)), ())
-    return Target(
-        newest_epoch=epochs[-1].epoch if epochs else 0,
-        producers={one.producer_id: one for one in snapshot},
-    )
+    return Target.of(epochs[-1].epoch if epochs else 0, snapshot)

@@ -1,5 +1,7 @@
 """What a broker gets of producers and of groups depends on what it has had itself."""
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,12 +11,16 @@ from sparklog.admin import AdminClient, AlterConfigOp
 from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommittedOffset
-from sparklog.interop.checkpoints import LEADER_EPOCH, encode_topic_id
+from sparklog.errors import StorageError
+from sparklog.interop.broker_dir import BrokerDir
+from sparklog.interop.checkpoints import LEADER_EPOCH, PARTITION_METADATA, encode_topic_id
 from sparklog.interop.consumer_offsets import committed_offsets
 from sparklog.interop.export_log import ExportOptions, export_into
+from sparklog.interop.export_target import Targets
 from sparklog.interop.producer_snapshot import ProducerState, encode_snapshot, read_snapshot
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID
 from sparklog.metadata.producers import BATCHES_MAX
+from sparklog.model import TopicPartition
 from sparklog.record.checksum import verify_checksums
 from sparklog.record.scan import scan_batches
 from tests.broker_files import T0, batch, write_segment
@@ -89,6 +95,40 @@ class TestProducers:
         AdminClient(str(interop.log_dir)).delete_records({("t", 0): end})
 
         assert exported(self.LAST, *batches) == []
+
+
+def test_an_export_that_was_cut_off_is_repeated_with_what_the_broker_had(
+    interop: Interop, second: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_segment(interop.partition(), 0, batch(0, producer=3, sequence=0, epoch=4))
+    interop.run()
+    (second / "t-0" / LEADER_EPOCH).write_text("0\n1\n5 0\n")
+    snapshot = encode_snapshot([ProducerState(3, 0, 1, 1, 1, T0 + 1, -1, -1)])
+    (second / "t-0" / f"{2:020d}.snapshot").write_bytes(snapshot)
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", fail)
+        with pytest.raises(StorageError, match="cannot move files"):
+            export_into(interop.catalog, str(second), ExportOptions())
+    assert [path.name for path in (second / "t-0").iterdir()] == [PARTITION_METADATA]
+    export_into(interop.catalog, str(second), ExportOptions())
+
+    assert (second / "t-0" / LEADER_EPOCH).read_text() == "0\n1\n4 0\n"
+    assert (second / "t-0" / f"{2:020d}.snapshot").read_bytes() == snapshot
+
+
+def test_the_epoch_of_a_partition_is_read_once(second: Path) -> None:
+    """Millions of commits ask for it."""
+    (second / "t-0" / LEADER_EPOCH).write_text("0\n1\n5 0\n")
+    (partition,) = BrokerDir(str(second)).partitions()
+    targets = Targets({(place := TopicPartition("t", 0)): partition}, {})
+    before = targets.epoch_of(place)
+    (second / "t-0" / LEADER_EPOCH).unlink()
+
+    assert (before, targets.epoch_of(place)) == (5, 5)
 
 
 class TestCommits:

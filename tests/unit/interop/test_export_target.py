@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from sparklog.model import TopicPartition
 from sparklog.record.checksum import verify_checksums
 from sparklog.record.scan import scan_batches
 from tests.broker_files import T0, batch, write_segment
+from tests.compat.cases import BROKER
 from tests.logs import new_topic
 from tests.unit.interop.conftest import Interop
 
@@ -95,6 +97,22 @@ class TestProducers:
         AdminClient(str(interop.log_dir)).delete_records({("t", 0): end})
 
         assert exported(self.LAST, *batches) == []
+
+    @pytest.mark.parametrize(("name", "kept"), [("idempotent-0", 1), ("transactional-0", 0)])
+    def test_a_brokers_own_come_back_unless_a_marker_has_ended_their_transaction(
+        self, interop: Interop, name: str, kept: int
+    ) -> None:
+        """With files of a real broker. A marker gives the entry another time."""
+        folder = interop.broker / name
+        shutil.copytree(BROKER / name, folder)
+        (interop.broker / "meta.properties").write_text("version=1\n")
+        *_, newest = sorted(folder.glob("*.snapshot"))
+        before = read_snapshot(newest.read_bytes())
+        interop.run()
+        export_into(interop.catalog, str(interop.broker), ExportOptions(replace=True))
+
+        assert len(before) == 1
+        assert read_snapshot(newest.read_bytes()) == before[:kept]
 
 
 def test_an_export_that_was_cut_off_is_repeated_with_what_the_broker_had(

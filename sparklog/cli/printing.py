@@ -137,6 +137,6 @@ def _new_ranges(newest: TopicReader, printer: Printer, chosen: Collection[int]) 
         if start < low:
             problem = f"{newest.topic.name}-{partition}: offsets {start} to {low - 1} are gone"
             warnings.warn(problem, SparklogWarning, stacklevel=2)
-            start = low
+            printer.at[partition] = start = low
         ranges[partition] = start, max(start, log.end_offset(printer.isolation))
     return ranges

@@ -11,6 +11,7 @@
                       consumer_records (its records)
     offsets         the committed offsets of the groups of a shard
                       offset_checks; stale_offsets (of deleted topics)
+                      strange_epochs (leader epochs that a partition has not had)
     records         the records of __consumer_offsets; messages (encoding), batches
     lag             how far a group is behind; lag_state (Burrow's rules), lag_window (commits)
     group_log       groups, for processes that are not their coordinator

@@ -28,9 +28,16 @@ _NO_TIME: Final = b"\0\0"
 _NO_HEADERS: Final = b"\0"
 
 
-def batch_of(records: Sequence[Record], now_ms: int) -> bytes:
-    """Return records as one batch with base offset 0; every record has the timestamp `now_ms`."""
-    return plain_batch(b"".join(_pieces(records)), len(records), now_ms)
+def batch_of(
+    records: Sequence[Record],
+    now_ms: int,
+    *,
+    offset: int = 0,
+    leader_epoch: int = layout.NO_LEADER_EPOCH,
+) -> bytes:
+    """Return records as one batch; every record has the timestamp `now_ms`."""
+    data = b"".join(_pieces(records))
+    return plain_batch(data, len(records), now_ms, offset=offset, leader_epoch=leader_epoch)
 
 
 def bytes_of(records: Sequence[Record]) -> int:
@@ -53,19 +60,24 @@ def cut(records: list[Record], bytes_max: int) -> list[list[Record]]:
     records may belong together. If only some targets of an epoch are in the log, the next heartbeat
     makes them anew.
     """
-    room = bytes_max - layout.BATCH_HEADER_SIZE
-    if bytes_of(records) <= room:
+    if layout.BATCH_HEADER_SIZE + bytes_of(records) <= bytes_max:
         return [records]
-    found: list[list[Record]] = [[]]
-    used = 0
-    for part in _parts(records):
+    return list(packed(_parts(records), bytes_max))
+
+
+def packed(parts: Iterable[Sequence[Record]], bytes_max: int) -> Iterator[list[Record]]:
+    """Yield the contents of batches of at most `bytes_max`; a part is never cut."""
+    some: list[Record] = []
+    used = layout.BATCH_HEADER_SIZE
+    for part in parts:
         size = bytes_of(part)
-        if found[-1] and used + size > room:
-            found.append([])
-            used = 0
-        found[-1] += part
+        if some and used + size > bytes_max:
+            yield some
+            some, used = [], layout.BATCH_HEADER_SIZE
+        some += part
         used += size
-    return found
+    if some:
+        yield some
 
 
 def _parts(records: Iterable[Record]) -> Iterator[list[Record]]:

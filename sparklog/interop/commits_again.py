@@ -6,33 +6,28 @@ and fetch nothing. So an export adds such commits at the end of __consumer_offse
 without an epoch: the later record counts.
 """
 
-import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from sparklog.config import TopicConfig
-from sparklog.coordinator.batches import batch_of, bytes_of
+from sparklog.coordinator.batches import batch_of, packed
 from sparklog.coordinator.offsets import offset_record, read_commit
 from sparklog.coordinator.offsets_topic import load
 from sparklog.coordinator.records import Record, is_offset
 from sparklog.coordinator.requests import NO_EPOCH, CommittedOffset
 from sparklog.log_reader import TopicReader
 from sparklog.model import TopicPartition
-from sparklog.record import layout
 
 
 class CommitBatch(NamedTuple):
-    """A batch of so many records; it has base offset 0, and no leader epoch."""
+    """The records of one batch, and their time."""
 
-    records: int
-    data: bytes
+    records: Sequence[Record]
+    now_ms: int
 
     def placed(self, offset: int, leader_epoch: int) -> bytes:
-        """Return its bytes at an offset of the log. Its checksum covers neither of the two."""
-        data = bytearray(self.data)
-        struct.pack_into(">q", data, layout.BASE_OFFSET, offset)
-        struct.pack_into(">i", data, layout.LEADER_EPOCH, leader_epoch)
-        return bytes(data)
+        """Return the batch's bytes at an offset of the log."""
+        return batch_of(self.records, self.now_ms, offset=offset, leader_epoch=leader_epoch)
 
 
 class _Commits:
@@ -68,19 +63,4 @@ def commits_again(
         if offset.leader_epoch >= 0 and offset.leader_epoch > epoch_of(place)
     ]
     most = TopicConfig.parse(reader.topic.configs).max_message_bytes
-    return [CommitBatch(len(some), batch_of(some, now_ms)) for some in _cut(records, most)]
-
-
-def _cut(records: list[Record], bytes_max: int) -> Iterator[list[Record]]:
-    """Yield records as the contents of batches of at most `bytes_max`."""
-    some: list[Record] = []
-    used = layout.BATCH_HEADER_SIZE
-    for one in records:
-        size = bytes_of([one])
-        if some and used + size > bytes_max:
-            yield some
-            some, used = [], layout.BATCH_HEADER_SIZE
-        some.append(one)
-        used += size
-    if some:
-        yield some
+    return [CommitBatch(some, now_ms) for some in packed(([one] for one in records), most)]

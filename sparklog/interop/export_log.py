@@ -87,12 +87,13 @@ def export_into(catalog: Catalog, log_dir: str, options: ExportOptions) -> list[
         topics = _topics(catalog, options.topics)
         _check_no_others(known, topics)
         staging = Staging(broker.path, flush=options.flush)
+        moving = staging.moving
         for topic in topics:
             for topic_partition in _partitions_of(topic):
                 _check_target(topic_partition, found.get(topic_partition), topic)
-                if not options.replace and str(topic_partition) not in staging.moving:
+                if not options.replace and str(topic_partition) not in moving:
                     _check_empty(topic_partition, found[topic_partition])
-        return _exported(catalog, broker.path, topics, options, staging, Targets(found))
+        return _exported(catalog, broker.path, topics, options, staging, Targets(found, moving))
 
 
 def export_to(catalog: Catalog, directory: str, options: ExportOptions) -> list[ExportReport]:
@@ -190,12 +191,12 @@ def _exported(
             )
         return _partition(catalog, job, options, staging, targets)
 
-    topic_partitions = [topic_partition for _, topic_partition in jobs]
-    staging.begin(topic_partitions)
+    places = [topic_partition for _, topic_partition in jobs]
+    staging.begin(places)
     try:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             reports = list(pool.map(export, jobs))
-        staging.move(topic_partitions)
+        staging.move({one: "" if targets is None else targets.of(one).line for one in places})
     except BaseException:
         staging.give_up()
         raise

@@ -18,8 +18,10 @@ refuses a follower whose last batch has one of them (UnifiedLog.lastOffsetForLea
 """
 
 import os
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from sparklog.config import TopicConfig
 from sparklog.errors import CorruptRecordError
@@ -30,7 +32,8 @@ from sparklog.interop.commits_again import CommitBatch
 from sparklog.interop.epochs import epochs_from
 from sparklog.interop.export_target import NEW, Target
 from sparklog.interop.producer_snapshot import SNAPSHOT_SUFFIX, encode_snapshot
-from sparklog.interop.sequences import entry_of
+from sparklog.interop.same_log import batch_at
+from sparklog.interop.sequences import entry_of, state_by
 from sparklog.interop.transactions import spans_of
 from sparklog.interop.txn_index import AbortedTxn, encode_txn_index
 from sparklog.log.indexer import INDEX_INTERVAL_BYTES, Indexer, Indexes
@@ -45,6 +48,7 @@ from sparklog.log.windows import checked_windows, windows
 from sparklog.log_reader.opened import damage_in, log_path, scanned_whole
 from sparklog.metadata.edit import EpochStart
 from sparklog.metadata.image import PartitionLog
+from sparklog.metadata.producers import ProducerState
 from sparklog.model import MAX_RELATIVE_OFFSET, SegmentEntry
 from sparklog.record import layout
 from sparklog.record.batches import (
@@ -157,10 +161,19 @@ class PartitionExport:
         self._write(LEADER_EPOCH, encode_epochs(epochs))
         if log.producers:
             # Without a snapshot a broker that was killed reads all producers from the batches.
-            states = [entry_of(one) for one in log.producers.values() if target.takes(one)]
+            state_at = partial(self._state_at, entries)
+            known = [one for one in log.producers.values() if target.takes(one, state_at)]
             name = segment_name(self._done.end_offset, None, SNAPSHOT_SUFFIX)
-            self._write(name, encode_snapshot(sorted(states)))
+            self._write(name, encode_snapshot(sorted(map(entry_of, known))))
         return self._done
+
+    def _state_at(self, entries: Sequence[SegmentEntry], offset: int) -> ProducerState | None:
+        """Return the state of a producer by its batch that has an offset, or by the next batch."""
+        slot = bisect_right(entries, offset, key=lambda one: one.next_offset)
+        if slot == len(entries):
+            return None
+        found = batch_at(self._files, self._directory, entries[slot], offset)
+        return None if found is None else state_by(found)
 
     def _end(
         self,
@@ -181,7 +194,7 @@ class PartitionExport:
             offset += 1
         for some in commits:
             log += some.placed(offset, epoch)
-            offset += some.records
+            offset += len(some.records)
         self._done.end_offset = offset
         indexer = Indexer(base, INDEX_INTERVAL_BYTES)
         indexer.append(scan_batches(log).batches)

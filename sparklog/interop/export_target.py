@@ -1,45 +1,80 @@
 """What a stopped broker has had in the partitions into which an export writes.
 
     newest leader epoch    the broker knows none above it, and its next ones may be the same numbers
-    producers              the ids and epochs in its newest snapshot of the partition
+    producers              those in its newest snapshot of the partition, with their last batches
 
-A broker gives producer ids from 0 on. So an id of another broker, in a log that was imported, is
-soon given to a new producer. If the partition knew a state of the id, the first batches of the new
-producer would count as repeated, and be lost. So the target gets the states of ids that it has had
-itself, in the same epoch, and of ids that were given here: no broker gives these. (Its coordinator
-goes on with its own epochs: a transactional producer may begin anew with one that was used here.)
+Every broker gives producer ids from 0 on, and begins with epoch 0. So an id of another broker, in
+a log that was imported, is soon given to a new producer, or has been. If the partition knew a state
+of the other one, batches of its own producer would count as repeated, and be lost. So the target
+gets the state of an id in two cases:
+
+    the id was given here: no broker gives these
+    the last batch that the target has of the id is in the log here, with the same epoch, sequences,
+    offset and time: so the log here goes on where the target's producer was
+
+Its coordinator goes on with its own epochs: a transactional producer may begin anew with one that
+was used here, so a state of another epoch is left out. So are producers whose transaction has
+ended, as their entries have the marker's time. A broker takes any next batch of a producer that it
+does not know.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from sparklog.coordinator.requests import NO_EPOCH
 from sparklog.interop.broker_dir import PartitionDir
 from sparklog.interop.checkpoints import EPOCH_MAX, LEADER_EPOCH, read_epochs
-from sparklog.interop.producer_snapshot import snapshots_of
+from sparklog.interop.producer_snapshot import ProducerState as SnapshotState
+from sparklog.interop.producer_snapshot import encode_snapshot, read_snapshot, snapshots_of
+from sparklog.interop.sequences import state_of
 from sparklog.log.names import OFFSET_MAX
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID
 from sparklog.metadata.producers import ProducerState
 from sparklog.model import TopicPartition
-
-NO_EPOCH: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """What a partition has had; by default all that is possible.
 
-    `producers` are pairs (id, epoch); None allows all.
+    `producers` are the entries of its newest snapshot; None allows all.
     """
 
     newest_epoch: int = EPOCH_MAX
-    producers: frozenset[tuple[int, int]] | None = None
+    producers: Mapping[int, SnapshotState] | None = None
 
-    def takes(self, state: ProducerState) -> bool:
-        """Return True if the partition may know this state of a producer."""
+    def takes(self, state: ProducerState, state_at: Callable[[int], ProducerState | None]) -> bool:
+        """Return True if the partition may know this state of a producer.
+
+        `state_at` gives the state of a producer by one batch, the one here that has an offset.
+        """
         if self.producers is None or state.producer_id >= FIRST_PRODUCER_ID:
             return True
-        return (state.producer_id, state.epoch) in self.producers
+        entry = self.producers.get(state.producer_id)
+        if entry is None or entry.producer_epoch != state.epoch or not state.batches:
+            return False
+        known = state_of(entry)
+        if entry.last_offset < state.batches[0].last_offset:
+            return state_at(entry.last_offset) == known
+        return known.batches[0] in state.batches
+
+    @property
+    def line(self) -> str:
+        """The facts as words of a line: the newest leader epoch, and the snapshot in hex."""
+        return f"{self.newest_epoch} {encode_snapshot([*(self.producers or {}).values()]).hex()}"
+
+    @classmethod
+    def of_line(cls, line: str) -> "Target":
+        """Return the facts in a line."""
+        epoch, snapshot = line.split()
+        return cls.of(int(epoch), read_snapshot(bytes.fromhex(snapshot)))
+
+    @classmethod
+    def of(cls, newest_epoch: int, snapshot: Iterable[SnapshotState]) -> "Target":
+        """Return what a partition with these has had."""
+        producers = {one.producer_id: one for one in snapshot}
+        return cls(newest_epoch=newest_epoch, producers=producers)
 
 
 NEW: Final = Target()
@@ -47,30 +82,40 @@ NEW: Final = Target()
 
 
 class Targets:
-    """The partitions of a broker's log directory."""
+    """The partitions of a broker's log directory.
 
-    def __init__(self, found: Mapping[TopicPartition, PartitionDir]) -> None:
+    `moving` are lines of partitions from which an interrupted export may have removed files.
+    """
+
+    def __init__(
+        self, found: Mapping[TopicPartition, PartitionDir], moving: Mapping[str, str]
+    ) -> None:
         self._found = found
+        self._moving = moving
+        self._known: dict[TopicPartition, Target] = {}
 
     def of(self, topic_partition: TopicPartition) -> Target:
         """Return what a partition of the broker has had. Raises CorruptionError."""
-        partition = self._found[topic_partition]
-        snapshot = next((one for _, one in snapshots_of(partition, OFFSET_MAX)), ())
-        return Target(
-            newest_epoch=_newest_epoch(partition),
-            producers=frozenset((one.producer_id, one.producer_epoch) for one in snapshot),
-        )
+        if topic_partition not in self._known:
+            line = self._moving.get(str(topic_partition))
+            found = Target.of_line(line) if line else _read(self._found[topic_partition])
+            self._known[topic_partition] = found
+        return self._known[topic_partition]
 
     def epoch_of(self, topic_partition: TopicPartition) -> int:
         """Return a partition's newest leader epoch; NO_EPOCH if it is not in the directory."""
         partition = self._found.get(topic_partition)
-        return NO_EPOCH if partition is None or partition.problem else _newest_epoch(partition)
+        if partition is None or partition.problem:
+            return NO_EPOCH
+        return self.of(topic_partition).newest_epoch
 
 
-def _newest_epoch(partition: PartitionDir) -> int:
-    """Return the newest leader epoch in a partition's checkpoint; 0, a new topic's, without one.
+def _read(partition: PartitionDir) -> Target:
+    """Return what a partition's files say. Raises CorruptionError.
 
-    A broker that has only followed another one has no entry. Raises CorruptionError.
+    The newest leader epoch is 0, a new topic's, without an entry in the checkpoint: so is that of a
+    broker that has only followed another one.
     """
     epochs = read_epochs(partition.read(LEADER_EPOCH), f"{partition.path}/{LEADER_EPOCH}")
-    return epochs[-1].epoch if epochs else 0
+    snapshot = next((one for _, one in snapshots_of(partition, OFFSET_MAX)), ())
+    return Target.of(epochs[-1].epoch if epochs else 0, snapshot)

@@ -69,7 +69,7 @@ def check_last(
     if found is None or found[2].last_offset < max(entry.base_offset, cleaned):
         return
     path, position, there = found
-    here = _batch_at(files, directory, entry, there.last_offset)
+    here = batch_at(files, directory, entry, there.last_offset)
     if here is not None and not _are_same(here, there):
         raise CorruptRecordError(
             f"the batch of offsets {there.base_offset} to {there.last_offset} is not the one here: "
@@ -129,8 +129,11 @@ def _last_below(sources: Sequence[Source], end: int) -> tuple[str, int, BatchHea
     return None
 
 
-def _batch_at(files: Files, directory: str, entry: SegmentEntry, offset: int) -> BatchHeader | None:
-    """Return the header of the batch here that holds an offset; None if it is of a message set."""
+def batch_at(files: Files, directory: str, entry: SegmentEntry, offset: int) -> BatchHeader | None:
+    """Return the header of the batch in a segment here that holds an offset, or of the next one.
+
+    None if it is of a message set, or if there is none.
+    """
     segment = opened(files, directory, entry)
     found = ask(segment, directory, partial(batch_from, offset=offset))
     head = b"" if found is None else bytes(segment.read(found.position, layout.BATCH_HEADER_SIZE))

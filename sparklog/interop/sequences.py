@@ -15,6 +15,7 @@ from sparklog.interop.producer_snapshot import ProducerState as SnapshotState
 from sparklog.metadata import producers
 from sparklog.metadata.producers import ProducerBatch, ProducerState
 from sparklog.record.batches import BatchTable
+from sparklog.record.scan import BatchHeader
 
 NO_OFFSET: Final = -1
 """The last offset of a producer without batches (ProducerStateEntry.lastDataOffset)."""
@@ -91,6 +92,14 @@ def state_of(one: SnapshotState) -> ProducerState:
         return ProducerState(one.producer_id, one.producer_epoch)
     batch = ProducerBatch(one.first_sequence, one.last_sequence, one.last_offset, one.timestamp)
     return ProducerState(one.producer_id, one.producer_epoch, (batch,))
+
+
+def state_by(header: BatchHeader) -> ProducerState:
+    """Return the state of a batch's producer, as if the batch were its only one."""
+    first, span = header.base_sequence, header.last_offset_delta
+    last = (first + span) % producers.SEQUENCES
+    batch = ProducerBatch(first, last, header.last_offset, header.max_timestamp)
+    return ProducerState(header.producer_id, header.producer_epoch, (batch,))
 
 
 def entry_of(state: ProducerState) -> SnapshotState:

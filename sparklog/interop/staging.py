@@ -1,7 +1,11 @@
 """Makes an export visible as a whole: all files are first written aside, then moved into place.
 
     <log dir>/sparklog_export_unfinished/<topic>-<partition>/<file>     the new files
-    <log dir>/sparklog_export_unfinished.txt    partitions whose files are being moved, a line each
+    <log dir>/sparklog_export_unfinished.txt    partitions whose files are being moved, a line each:
+        <topic>-<partition> <newest leader epoch> <producer snapshot in hex>
+
+The words behind the partition are what the target has had (`export_target`): its files may be gone
+already. Partitions of a new directory have none.
 
 As long as the directory exists, no broker starts: LogManager refuses a directory that is not named
 after a partition. If an export fails before it moves the first file, nothing has changed. If it is
@@ -12,7 +16,7 @@ may be gone. Without the directory `sparklog_export_unfinished`, the `.txt` file
 
 import os
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -36,13 +40,17 @@ class Staging:
         self._flush = flush
 
     @property
-    def moving(self) -> frozenset[str]:
-        """The partitions into which an interrupted export has begun to move files."""
+    def moving(self) -> Mapping[str, str]:
+        """The partitions into which an interrupted export has begun to move files.
+
+        The values are what these had before.
+        """
         if not os.path.isdir(self._path):
-            return frozenset()
+            return {}
         with suppress(FileNotFoundError), open(self._list, encoding="utf-8") as file:
-            return frozenset(file.read().split())
-        return frozenset()
+            lines = (line.partition(" ") for line in file.read().splitlines())
+            return {name: had for name, _, had in lines}
+        return {}
 
     def begin(self, topic_partitions: Collection[TopicPartition]) -> None:
         """Create the directory, and remove files of an interrupted export from it.
@@ -51,7 +59,7 @@ class Staging:
         their directories are still there: old and new files may be mixed in them.
         """
         moving = self.moving
-        others = moving - {str(topic_partition) for topic_partition in topic_partitions}
+        others = moving.keys() - {str(topic_partition) for topic_partition in topic_partitions}
         mixed = sorted(one for one in others if os.path.lexists(self._target(one)))
         if mixed:
             raise UsageError(
@@ -74,18 +82,19 @@ class Staging:
         """Return the directory of a partition's new files."""
         return LocalFiles(os.path.join(self._path, str(topic_partition)))
 
-    def move(self, topic_partitions: Collection[TopicPartition]) -> None:
-        """Replace the files of all partitions by the new files. Raises LogDirError for a link."""
-        targets = [self._target(topic_partition) for topic_partition in topic_partitions]
+    def move(self, had: Mapping[TopicPartition, str]) -> None:
+        """Replace the files of all partitions by the new files. Raises LogDirError for a link.
+
+        `had` is what each has had: the next export reads it if this one is cut off.
+        """
+        targets = [self._target(topic_partition) for topic_partition in had]
         for target in filter(os.path.islink, targets):
             raise LogDirError(f"{target}: a symbolic link: no file is moved there")
         with os_errors("move files out of", NAME, self._log_dir):
-            replace_file(
-                self._list,
-                "".join(f"{topic_partition}\n" for topic_partition in topic_partitions).encode(),
-            )
+            lines = [f"{place} {line}".rstrip() for place, line in had.items()]
+            replace_file(self._list, "".join(f"{line}\n" for line in lines).encode())
             self._sync(self._log_dir)
-            for topic_partition, target in zip(topic_partitions, targets, strict=True):
+            for topic_partition, target in zip(had, targets, strict=True):
                 self._move(self.folder(topic_partition).uri, target)
             self._sync(self._log_dir)
 

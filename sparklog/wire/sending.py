@@ -77,11 +77,14 @@ class Sent:
         """The same, by the address of the client."""
 
     def hold(self, address: str, count: int) -> None:
-        """Count bytes that a client has not taken yet; a negative `count` frees bytes."""
+        """Count bytes that a client has not taken yet; a negative `count` frees bytes.
+
+        Other threads call `room_for` meanwhile.
+        """
         self.held_bytes += count
-        held = self._held_by.pop(address, 0) + count
-        if held:
-            self._held_by[address] = held
+        self._held_by[address] += count
+        if not self._held_by[address]:
+            del self._held_by[address]
 
     def room_for(self, address: str) -> int:
         """Return how many more bytes the clients of an address may leave in memory.

@@ -7,7 +7,8 @@ import pytest
 
 from sparklog.interop import checkpoints, staging
 from sparklog.interop.broker_dir import LOCK_FILE
-from tests.broker_files import TRANSACTIONAL, batch, write_indexes, write_segment
+from sparklog.interop.producer_snapshot import ProducerState, encode_snapshot
+from tests.broker_files import T0, TRANSACTIONAL, batch, write_indexes, write_segment
 from tests.crash.interop import export_all, import_all
 from tests.crash.producer import in_process
 from tests.logs import Row, catalog, image, rows
@@ -57,7 +58,7 @@ def broker(tmp_path: Path) -> Path:
     first, second = (tmp_path / "broker" / name for name in ("a-0", "b-0"))
     first.mkdir(parents=True)
     write_indexes(write_segment(first, 0, batch(0)))
-    write_segment(first, 2, batch(2))
+    write_segment(first, 2, batch(2, epoch=4, producer=3, sequence=0))
     second.mkdir()
     write_segment(second, 0, batch(0, producer=3, attributes=TRANSACTIONAL))
     return tmp_path / "broker"
@@ -93,11 +94,14 @@ class TestExport:
         return tmp_path / "log"
 
     def target(self, path: Path) -> Path:
-        """A stopped broker with both topics, empty."""
+        """A stopped broker with both topics, empty; it has had epoch 5, and the producer of `a`."""
         for name in ("a-0", "b-0"):
             (path / name).mkdir(parents=True)
             (path / name / "partition.metadata").write_bytes(checkpoints.encode_topic_id("A" * 22))
             write_segment(path / name, 0)
+            (path / name / checkpoints.LEADER_EPOCH).write_text("0\n1\n5 0\n")
+            known = encode_snapshot([ProducerState(3, 0, 1, 3, 1, T0 + 3, -1, -1)])
+            (path / name / f"{4:020d}.snapshot").write_bytes(known)
         (path / "meta.properties").write_text("version=1\n")
         return path
 
@@ -108,6 +112,7 @@ class TestExport:
         whole, before = self.target(tmp_path / "whole"), contents(log_dir)
         empty = visible(whole)
         export_all(str(log_dir), str(whole))
+        assert (whole / "a-0" / checkpoints.LEADER_EPOCH).read_text() == "0\n2\n0 0\n4 2\n"
         step, code, seen = 0, KILLED, set()
         while code == KILLED:
             target = self.target(tmp_path / f"killed-{step}")

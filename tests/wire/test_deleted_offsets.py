@@ -7,6 +7,9 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
 from sparklog.errors import StorageError
+from sparklog.wire.coordinators import Coordinators
+from sparklog.wire.each import AT_ONCE
+from sparklog.wire.gateway import Gateway
 from sparklog.wire.handlers import Call, group_deletes
 from sparklog.wire.handlers.group_deletes import Places
 from sparklog.wire.versions import ApiKey
@@ -111,6 +114,26 @@ def test_a_storage_that_fails_costs_only_the_groups_that_are_left(
     found = client.ask(body(ApiKey.DELETE_GROUPS, 2, groups_names=("a", "b"))).results
     codes = {one.group_id: one.error_code for one in found}
     assert codes == {"a": ErrorCode.none, "b": ErrorCode.coordinator_not_available}
+
+
+@pytest.mark.parametrize("step", [(Gateway, "newest_image"), (Coordinators, "ask")])
+def test_a_storage_that_is_away_is_waited_for_once(
+    client: Client, monkeypatch: pytest.MonkeyPatch, step: tuple[type, str]
+) -> None:
+    """Goal: not once for each AT_ONCE groups: a look may take 90 seconds."""
+    looks = 0
+
+    async def away(*_: Any) -> None:
+        nonlocal looks
+        looks += 1
+        raise StorageError("the store does not answer")
+
+    monkeypatch.setattr(*step, away)
+    many = tuple(map(str, range(3 * AT_ONCE)))
+    found = client.ask(body(ApiKey.DELETE_GROUPS, 2, groups_names=many)).results
+    assert tuple(one.group_id for one in found) == many
+    assert {one.error_code for one in found} == {ErrorCode.coordinator_not_available}
+    assert looks <= AT_ONCE
 
 
 def test_a_group_that_is_named_twice_is_deleted_once(client: Client) -> None:

@@ -138,12 +138,19 @@ class TestALongAnswerIsMadeBesideTheEventLoop:
 def test_what_is_named_twice_is_told_once(client: Client) -> None:
     """Goal: a short request has no answer without bound."""
     key = ApiKey.OFFSET_FETCH
-    fields = {"group_id": "g0", "member_id": None, "topics": None}
-    offsets = [part(key, 9, "OffsetFetchRequestGroup", member_epoch=n, **fields) for n in (-1, -2)]
+    topic = part(key, 9, "OffsetFetchRequestTopics", name="flights", partition_indexes=(0, 0))
+    fields = {"group_id": "g0", "member_id": None, "member_epoch": -1}
+    offsets = [
+        part(key, 9, "OffsetFetchRequestGroup", topics=topics, **fields)
+        for topics in (None, (topic,), (topic, topic))
+    ]
     names = {"groups": ("g0", "g0"), "group_ids": ("g0", "g0"), "transactional_ids": ("x", "x")}
     plain = {"include_authorized_operations": False, "require_stable": False}
     for api in (ApiKey.DESCRIBE_GROUPS, ApiKey.CONSUMER_GROUP_DESCRIBE):
         assert len(client.ask(body(api, 1, **names, **plain)).groups) == 1
-    assert len(client.ask(body(key, 9, groups=tuple(offsets), **plain)).groups) == 1
+    [group] = client.ask(body(key, 9, groups=tuple(offsets), **plain)).groups
+    assert [len(one.partitions) for one in group.topics] == [1]
     asked = body(ApiKey.DESCRIBE_TRANSACTIONS, 0, **names)
     assert len(client.ask(asked).transaction_states) == 1
+    asked = body(ApiKey.FIND_COORDINATOR, 6, coordinator_keys=("g0", "g0"), key_type=0)
+    assert len(client.ask(asked).coordinators) == 1

@@ -131,6 +131,21 @@ def test_slow_clients_of_one_address_leave_room_for_those_of_others() -> None:
     assert sent.room_for("slow") == HELD_BYTES_MAX - half // 2
 
 
+def test_a_thread_that_asks_while_bytes_are_counted_sees_those_before() -> None:
+    sent, seen = Sent(), list[int]()
+    sent.hold("slow", HELD_BYTES_MAX // 2)
+
+    class Count(int):
+        """A number during whose addition another thread asks."""
+
+        def __radd__(self, other: int) -> int:
+            seen.append(sent.room_for("slow"))
+            return other + int(self)
+
+    sent.hold("slow", Count(1))
+    assert seen == [0, 0]
+
+
 @pytest.mark.parametrize("tls", [False, True])
 def test_pieces_arrive_in_their_order(file: KeptFile, content: bytes, tls: bool) -> None:
     async def test(sending: Sending) -> None:

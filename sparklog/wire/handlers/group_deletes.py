@@ -16,7 +16,7 @@ from sparklog.coordinator.requests import (
     OffsetDeleteRequest,
     Request,
 )
-from sparklog.errors import ErrorCode, SparklogError
+from sparklog.errors import CommitOutcomeUnknownError, ErrorCode, SparklogError, StorageError
 from sparklog.model import TopicPartition
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.each import each
@@ -33,16 +33,25 @@ Places = AbstractSet[tuple[str, int]]
 
 async def delete_groups(call: Call) -> Reply:
     """Return the answer. Groups that are deleted side by side share commits."""
-    results = await each(call.request().groups_names, partial(_deleted_group, call))
+    outages: list[int] = []
+    results = await each(call.request().groups_names, partial(_deleted_group, call, outages))
     return call.answer({"results": results})
 
 
-async def _deleted_group(call: Call, group_id: str) -> Mapping[str, Any]:
-    """Delete a group; if the storage fails, this is the outcome of this group alone."""
+async def _deleted_group(call: Call, outages: list[int], group_id: str) -> Mapping[str, Any]:
+    """Delete a group; its error is that of this group alone.
+
+    But when the storage has failed, the groups that come later get its code from `outages`: to try
+    them takes a timeout for some of them each, and would delete groups long after the client left.
+    """
+    if outages:
+        return {"group_id": group_id, "error_code": outages[0]}
     try:
         code = await _deletion(call, group_id)
     except SparklogError as error:
         code = code_for(call, error)
+        if isinstance(error, StorageError | CommitOutcomeUnknownError):
+            outages.append(code)
     return {"group_id": group_id, "error_code": code}
 
 
@@ -51,7 +60,7 @@ async def _deletion(call: Call, group_id: str) -> int:
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     held = await _held(call, group_id)
     request = DeleteGroupRequest(group_id)
-    code: int = await answer_of(call, request, group_id)
+    code: int = await call.gateway.coordinators.ask(request, group_id)
     if code in _DELETED and held:
         return await _dropped(call, request, group_id, held)
     return code

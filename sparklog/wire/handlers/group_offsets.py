@@ -48,8 +48,8 @@ async def offset_fetch(call: Call) -> Reply:
     is_stable = getattr(request, "require_stable", False)
     if call.version < GROUPS_SINCE:
         return call.answer(await _fetched(call, request, is_stable=is_stable))
-    # All offsets of a group once, whoever it is that asks.
-    distinct = {(one.group_id, one.topics): one for one in request.groups}.values()
+    # A group that is named several times has one answer, for the topics of its last entry.
+    distinct = {one.group_id: one for one in request.groups}.values()
     groups = await each(distinct, lambda one: _fetched(call, one, is_stable=is_stable))
     count = sum(len(topic["partitions"]) for one in groups for topic in one["topics"])
     return await step_for(call, count, lambda: call.answer({"groups": groups}))

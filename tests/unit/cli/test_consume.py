@@ -8,7 +8,7 @@ import pytest
 
 from sparklog.cli import printing
 from sparklog.clock import SystemClock
-from sparklog.errors import StorageError
+from sparklog.errors import StorageError, StoragePermissionError
 from sparklog.log_reader.slices import read_slices
 from sparklog.record.decode import DecodedRecords
 from tests.command_line import CommandLine
@@ -232,6 +232,19 @@ class TestFollow:
         assert (outcome.code, outcome.lines) == (0, ["1:2"])
         assert outcome.err == "sparklog: warning: flights-1: offsets 1 to 1 are gone\n"
 
+    def test_they_are_said_once_while_the_storage_is_away(
+        self, flights: CommandLine, naps: list[Commands], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def away(*_: Any, **__: Any) -> Iterator[DecodedRecords]:
+            raise StorageError("the disk does not answer")
+
+        new = ("produce", "flights", "-p1")
+        naps += [[("delete-records", "flights", "-p1", "--before", "1"), new], [], []]
+        monkeypatch.setattr(printing, "read_slices", away)
+        outcome = flights("consume", "flights", "-F", "-p1", "-o", "0")
+
+        assert outcome.err.count("are gone") == 1
+
     @pytest.mark.parametrize(
         ("commands", "message"),
         [
@@ -265,6 +278,17 @@ class TestFollow:
 
         assert (outcome.code, outcome.lines) == (0, [*ALL, "0:3"])
         assert outcome.err == "sparklog: warning: the disk does not answer; trying again\n"
+
+    def test_it_does_not_wait_where_it_may_not_read(
+        self, flights: CommandLine, naps: list[Commands], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refused(*_: Any, **__: Any) -> Iterator[DecodedRecords]:
+            raise StoragePermissionError("it may not be read")
+
+        monkeypatch.setattr(printing, "read_slices", refused)
+        outcome = flights("consume", "flights", "-F")
+
+        assert (outcome.code, outcome.err) == (1, "sparklog: error: it may not be read\n")
 
     def test_it_does_not_wait_for_a_file_that_is_lost(
         self, flights: CommandLine, naps: list[Commands], tmp_path: Path

@@ -1,5 +1,9 @@
 """What a broker gets of producers and of groups depends on what it has had itself."""
 
+import errno
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,14 +12,20 @@ from sparklog.admin import AdminClient, AlterConfigOp
 from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommittedOffset
-from sparklog.interop.checkpoints import LEADER_EPOCH, encode_topic_id
+from sparklog.errors import StorageError
+from sparklog.interop.broker_dir import BrokerDir
+from sparklog.interop.checkpoints import LEADER_EPOCH, PARTITION_METADATA, encode_topic_id
 from sparklog.interop.consumer_offsets import committed_offsets
 from sparklog.interop.export_log import ExportOptions, export_into
+from sparklog.interop.export_target import Targets
 from sparklog.interop.producer_snapshot import ProducerState, encode_snapshot, read_snapshot
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID
+from sparklog.metadata.producers import BATCHES_MAX
+from sparklog.model import TopicPartition
 from sparklog.record.checksum import verify_checksums
 from sparklog.record.scan import scan_batches
-from tests.broker_files import batch, write_segment
+from tests.broker_files import T0, batch, write_segment
+from tests.compat.cases import BROKER
 from tests.logs import new_topic
 from tests.unit.interop.conftest import Interop
 
@@ -24,24 +34,119 @@ OURS = FIRST_PRODUCER_ID
 
 
 class TestProducers:
-    """A broker gives its ids from 0 on: a new producer must not get the state of another one."""
+    """Brokers give ids from 0 on: a producer must not get the state of another broker's."""
+
+    @pytest.fixture
+    def exported(self, interop: Interop, second: Path) -> Callable[..., list[ProducerState]]:
+        """Export batches over a broker that has known one producer; return what it gets."""
+
+        def export(known: ProducerState | None, *batches: bytes) -> list[ProducerState]:
+            write_segment(interop.partition(), 0, *batches)
+            interop.run()
+            states = [] if known is None else [known]
+            (second / "t-0" / f"{9:020d}.snapshot").write_bytes(encode_snapshot(states))
+            export_into(interop.catalog, str(second), ExportOptions())
+            (path,) = (second / "t-0").glob("*.snapshot")
+            return read_snapshot(path.read_bytes())
+
+        return export
+
+    LAST = ProducerState(3, 0, 1, 1, 1, T0 + 1, -1, -1)
+    """That of `batch(0, producer=3, sequence=0)`."""
 
     @pytest.mark.parametrize(
-        ("known", "kept"), [([], [OURS]), ([(3, 0)], [3, OURS]), ([(3, 1)], [OURS])]
+        ("known", "kept"),
+        [
+            (None, [OURS]),
+            (LAST, [3, OURS]),
+            (LAST._replace(producer_epoch=1), [OURS]),
+            (LAST._replace(last_sequence=2), [OURS]),
+            (LAST._replace(last_offset=2), [OURS]),
+            (LAST._replace(timestamp=T0), [OURS]),
+            (LAST._replace(last_sequence=-1, last_offset=-1, offset_delta=0), [OURS]),
+        ],
     )
-    def test_of_another_broker_are_left_out(
-        self, interop: Interop, second: Path, known: list[tuple[int, int]], kept: list[int]
+    def test_are_taken_if_their_last_batch_is_here(
+        self,
+        exported: Callable[..., list[ProducerState]],
+        known: ProducerState | None,
+        kept: list[int],
     ) -> None:
-        ids = enumerate((3, OURS))
-        batches = [batch(2 * at, producer=producer, sequence=0) for at, producer in ids]
+        batches = [batch(2 * at, producer=one, sequence=0) for at, one in enumerate((3, OURS))]
+
+        assert [one.producer_id for one in exported(known, *batches)] == kept
+
+    @pytest.mark.parametrize(("known", "kept"), [(LAST, [3]), (LAST._replace(last_sequence=2), [])])
+    def test_whose_last_batch_is_older_than_their_states_here_are_looked_up(
+        self,
+        exported: Callable[..., list[ProducerState]],
+        known: ProducerState,
+        kept: list[int],
+    ) -> None:
+        batches = [batch(at, producer=3, sequence=at) for at in range(0, 2 * BATCHES_MAX + 2, 2)]
+
+        assert [one.producer_id for one in exported(known, *batches)] == kept
+
+    def test_whose_last_batch_has_expired_here_are_left_out(
+        self, interop: Interop, exported: Callable[..., list[ProducerState]]
+    ) -> None:
+        end = 2 * BATCHES_MAX + 2
+        batches = [batch(at, producer=3, sequence=at) for at in range(0, end, 2)]
         write_segment(interop.partition(), 0, *batches)
         interop.run()
-        states = [ProducerState(*one, 0, 0, 0, 0, 0, -1) for one in known]
-        (second / "t-0" / f"{9:020d}.snapshot").write_bytes(encode_snapshot(states))
-        export_into(interop.catalog, str(second), ExportOptions())
-        data = (second / "t-0" / f"{4:020d}.snapshot").read_bytes()
+        AdminClient(str(interop.log_dir)).delete_records({("t", 0): end})
 
-        assert [one.producer_id for one in read_snapshot(data)] == kept
+        assert exported(self.LAST, *batches) == []
+
+    @pytest.mark.parametrize(("name", "kept"), [("idempotent-0", 1), ("transactional-0", 0)])
+    def test_a_brokers_own_come_back_unless_a_marker_has_ended_their_transaction(
+        self, interop: Interop, name: str, kept: int
+    ) -> None:
+        """With files of a real broker. A marker gives the entry another time."""
+        folder = interop.broker / name
+        shutil.copytree(BROKER / name, folder)
+        (interop.broker / "meta.properties").write_text("version=1\n")
+        *_, newest = sorted(folder.glob("*.snapshot"))
+        before = read_snapshot(newest.read_bytes())
+        interop.run()
+        export_into(interop.catalog, str(interop.broker), ExportOptions(replace=True))
+
+        assert len(before) == 1
+        assert read_snapshot(newest.read_bytes()) == before[:kept]
+
+
+def test_an_export_that_was_cut_off_is_repeated_with_what_the_broker_had(
+    interop: Interop, second: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_segment(interop.partition(), 0, batch(0, producer=3, sequence=0, epoch=4))
+    interop.run()
+    (second / "t-0" / LEADER_EPOCH).write_text("0\n1\n5 0\n")
+    snapshot = encode_snapshot([ProducerState(3, 0, 1, 1, 1, T0 + 1, -1, -1)])
+    (second / "t-0" / f"{2:020d}.snapshot").write_bytes(snapshot)
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rename", fail)
+        with pytest.raises(StorageError, match="cannot move files"):
+            export_into(interop.catalog, str(second), ExportOptions())
+    assert [path.name for path in (second / "t-0").iterdir()] == [PARTITION_METADATA]
+    export_into(interop.catalog, str(second), ExportOptions())
+
+    assert (second / "t-0" / LEADER_EPOCH).read_text() == "0\n1\n4 0\n"
+    assert (second / "t-0" / f"{2:020d}.snapshot").read_bytes() == snapshot
+
+
+def test_the_epoch_of_a_partition_is_read_once(second: Path) -> None:
+    """Millions of commits ask for it."""
+    (second / "t-0" / LEADER_EPOCH).write_text("0\n1\n5 0\n")
+    (partition,) = BrokerDir(str(second)).partitions()
+    targets = Targets({(place := TopicPartition("t", 0)): partition}, {})
+    before = targets.epoch_of(place)
+    (second / "t-0" / LEADER_EPOCH).unlink()
+
+    assert (before, targets.epoch_of(place)) == (5, 5)
 
 
 class TestCommits:

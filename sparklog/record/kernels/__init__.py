@@ -62,7 +62,9 @@ def compile_missing() -> None:
     A service calls it before it listens: its first requests would wait for the compiler, and time
     out. Without a folder for a cache it does nothing: each process compiles for itself.
     """
-    mark = None if is_plain() else import_module(f"{__name__}.jit").complete_mark()
+    if is_plain() or import_module(f"{__name__}.cache").is_complete():
+        return
+    mark = import_module(f"{__name__}.jit").complete_mark()
     if mark is None or mark.exists():
         return
     _logger.info("the kernels are compiled, once on this machine: some twenty seconds")

@@ -5,22 +5,12 @@ imported.
 """
 
 from collections.abc import Callable
-from hashlib import blake2b
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 from sparklog.record.kernels import is_plain
-
-
-def _digest() -> str:
-    """Return a digest of all sources that kernels are made of; they may be in a zip file."""
-    folder = files("sparklog.record.kernels")
-    names = sorted(path.name for path in folder.iterdir() if path.name.endswith(".py"))
-    sources = [*(folder / name for name in names), files("sparklog.record") / "layout.py"]
-    return blake2b(b"\0".join(path.read_bytes() for path in sources), digest_size=6).hexdigest()
-
+from sparklog.record.kernels.cache import COMPLETE, SOURCES_DIGEST
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,8 +40,6 @@ if not JIT_OFF:  # pragma: no cover - coverage is measured with the JIT off
     import numba
 
     types, njit = numba.types, numba.njit
-
-SOURCES_DIGEST = _digest()
 
 # Without numba's runtime (_nrt) no references are counted. With it, inlined functions count the
 # references to their arrays in the loop, which makes encoding thirty times slower.
@@ -100,10 +88,10 @@ def complete_mark() -> Path | None:
     if JIT_OFF:
         return None
     try:  # pragma: no cover - coverage is measured with the JIT off
-        folder = njit(cache=True)(_digest).stats.cache_path  # compiles nothing before a call
+        folder = njit(cache=True)(origin).stats.cache_path  # compiles nothing before a call
     except RuntimeError:  # pragma: no cover
         return None
-    return Path(folder) / f"complete.{SOURCES_DIGEST}"  # pragma: no cover
+    return Path(folder) / COMPLETE  # pragma: no cover
 
 
 def origin(module: str, name: str) -> str:

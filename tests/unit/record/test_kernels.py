@@ -3,6 +3,7 @@
 With the JIT on, steps run as they do in production: inlined into compiled functions.
 """
 
+import os
 import runpy
 import subprocess
 import warnings
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sparklog.record import kernels
-from sparklog.record.kernels import compile_missing, jit, warm_up
+from sparklog.record.kernels import cache, compile_missing, jit, warm_up
 from sparklog.record.kernels import primitives as steps
 from sparklog.record.kernels.murmur2 import murmur2
 from tests.naive.encode import varint, wrapped
@@ -275,6 +276,7 @@ class TestCompileMissing:
         mark = tmp_path / "cache" / "complete"
         monkeypatch.setitem(kernels._mode, "is_plain", False)
         monkeypatch.setattr(jit, "complete_mark", lambda: mark)
+        monkeypatch.setattr(cache, "is_complete", lambda: False)
         run = partial(runpy.run_module, run_name="__main__")
         monkeypatch.setattr(subprocess, "run", lambda command, **_: run(command[-1]))
         return mark
@@ -293,6 +295,34 @@ class TestCompileMissing:
         compile_missing()
         assert not mark.exists()
 
+    def test_does_not_load_numba_to_see_a_complete_cache(
+        self, mark: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(cache, "is_complete", lambda: True)
+        monkeypatch.delattr(jit, "complete_mark")
+        compile_missing()
+        assert not mark.exists()
+
+    def test_the_mark_lies_in_the_folder_that_is_chosen(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+        assert not cache.is_complete()
+        (tmp_path / "kernels_1").mkdir()
+        (tmp_path / "kernels_1" / cache.COMPLETE).touch()
+        assert cache.is_complete()
+
+    @pytest.mark.parametrize("is_writable", [True, False])
+    def test_the_mark_lies_beside_the_sources_if_numba_may_write_there(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_writable: bool
+    ) -> None:
+        monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+        monkeypatch.setattr(cache, "BESIDE_SOURCES", tmp_path)
+        monkeypatch.setattr(os, "access", lambda *_: is_writable)
+        assert not cache.is_complete()
+        (tmp_path / cache.COMPLETE).touch()
+        assert cache.is_complete() is is_writable
+
 
 class Stats:
     """What numba keeps of a dispatcher."""
@@ -303,15 +333,15 @@ class Stats:
 
 class TestCacheNames:
     def test_a_change_of_any_source_changes_the_name_of_the_cache(self) -> None:
-        assert jit._digest() == jit.SOURCES_DIGEST
-        assert len(jit.SOURCES_DIGEST) == 12
+        assert cache.sources_digest() == cache.SOURCES_DIGEST
+        assert len(cache.SOURCES_DIGEST) == 12
 
     def test_kernels_are_cached_under_the_digest(self) -> None:
         same = jit.kernel(jit.types.int64(jit.int64))(identity)
         jit.KERNELS.pop()
 
         assert same(7) == 7
-        assert same.__qualname__ == f"identity.{jit.SOURCES_DIGEST}"
+        assert same.__qualname__ == f"identity.{cache.SOURCES_DIGEST}"
 
     def test_without_a_folder_to_cache_in_a_kernel_is_compiled_all_the_same(
         self, monkeypatch: pytest.MonkeyPatch

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ def hangs(*_):
     tell()
     time.sleep(600)
 """
+PATIENCE_S = 120
 Told = tuple["subprocess.Popen[str]", int]
 
 
@@ -42,9 +44,14 @@ def begun(service: str, log_dir: Path, code: str, timeout_ms: int = 100) -> Iter
     command = [sys.executable, "-c", "\n".join(lines)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as run:
         told: Any = run.stderr
+        patience = Timer(PATIENCE_S, run.kill)
+        patience.start()
         try:
-            yield run, next(int(line) for line in told if line.strip().isdigit())
+            number = next((int(line) for line in told if line.strip().isdigit()), None)
+            assert number is not None, "the service told no process id"
+            yield run, number
         finally:
+            patience.cancel()
             run.kill()
 
 

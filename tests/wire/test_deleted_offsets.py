@@ -6,7 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
-from sparklog.errors import StorageError
+from sparklog.errors import InvalidOptionError, StorageError
 from sparklog.wire.coordinators import Coordinators
 from sparklog.wire.each import AT_ONCE
 from sparklog.wire.gateway import Gateway
@@ -134,6 +134,20 @@ def test_a_storage_that_is_away_is_waited_for_once(
     assert tuple(one.group_id for one in found) == many
     assert {one.error_code for one in found} == {ErrorCode.coordinator_not_available}
     assert looks <= AT_ONCE
+
+
+def test_an_error_of_one_group_is_its_own(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    GroupMember(client, "a").commit({("t", 0): 1})
+    ask = Coordinators.ask
+
+    async def refused(self: Coordinators, request: Any, group_id: str) -> Any:
+        if group_id == "b":
+            raise InvalidOptionError("not this one")
+        return await ask(self, request, group_id)
+
+    monkeypatch.setattr(Coordinators, "ask", refused)
+    found = client.ask(body(ApiKey.DELETE_GROUPS, 2, groups_names=("b", "a"))).results
+    assert [one.error_code == ErrorCode.none for one in found] == [False, True]
 
 
 def test_a_group_that_is_named_twice_is_deleted_once(client: Client) -> None:

@@ -77,7 +77,7 @@ sys.executable = {compiler!r}
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_that_compiles_ends_at_once(tmp_path: Path, service: str, number: int) -> None:
     compiler = tmp_path / "compiler"
-    compiler.write_text("#!/bin/sh\necho $$ >&2\nexec sleep 600\n")
+    compiler.write_text("#!/bin/sh\nsleep 1\necho $$ >&2\nexec sleep 600\n")
     compiler.chmod(0o755)
     code = COMPILES.format(compiler=str(compiler))
     with begun(service, tmp_path / "log", code) as (run, child):

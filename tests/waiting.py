@@ -11,7 +11,7 @@ from threading import Event
 MOST_S = 120.0
 LOOK_EVERY_S = 0.005
 _NEVER = Event()
-"""Waiting for it is a pause that unit tests may make, too: they may not call `time.sleep`."""
+"""It is never set: `wait` is a pause. Unit tests may not call `time.sleep`."""
 
 
 def until(is_so: Callable[[], bool], most_s: float = MOST_S) -> None:

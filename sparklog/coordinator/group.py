@@ -68,13 +68,13 @@ class Group:
         self._unsynced: set[str] = set()
         """The members that have no SyncGroup of this generation yet, by id."""
         self._is_initial = False
-        """Whether the rebalance under way is the first of an empty group, which waits for more."""
+        """True while the first rebalance of an empty group waits for more members."""
         self._has_grown = False
-        """Whether a member came during the initial delay that runs: then another one follows."""
+        """True if a member has joined during the present initial delay: another one follows."""
         self._initial_delay_ms = 0
-        """The initial delay that runs."""
+        """The length of the present initial delay."""
         self._initial_left_ms = 0
-        """How much longer the initial delays may last in all, behind the one that runs."""
+        """The time that is left for further initial delays."""
 
     # --------------------------------------------------------------------------------------- join
 

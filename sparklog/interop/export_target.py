@@ -1,4 +1,4 @@
-"""What a stopped broker has had in the partitions into which an export writes.
+"""The facts that a stopped broker has about the partitions into which an export writes.
 
     newest leader epoch    the broker knows none above it, and its next ones may be the same numbers
     producers              those in its newest snapshot of the partition, with their last batches
@@ -36,7 +36,7 @@ from sparklog.model import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a partition has had; by default all that is possible.
+    """The facts about one partition; the default allows every epoch and every producer.
 
     `producers` are the entries of its newest snapshot; None allows all.
     """
@@ -72,7 +72,7 @@ class Target:
 
     @classmethod
     def of(cls, newest_epoch: int, snapshot: Iterable[SnapshotState]) -> "Target":
-        """Return what a partition with these has had."""
+        """Return the facts of a checkpoint's newest epoch and a snapshot's producers."""
         producers = {one.producer_id: one for one in snapshot}
         return cls(newest_epoch=newest_epoch, producers=producers)
 
@@ -95,7 +95,7 @@ class Targets:
         self._known: dict[TopicPartition, Target] = {}
 
     def of(self, topic_partition: TopicPartition) -> Target:
-        """Return what a partition of the broker has had. Raises CorruptionError."""
+        """Return the facts about a partition of the broker. Raises CorruptionError."""
         if topic_partition not in self._known:
             line = self._moving.get(str(topic_partition))
             found = Target.of_line(line) if line else _read(self._found[topic_partition])
@@ -111,7 +111,7 @@ class Targets:
 
 
 def _read(partition: PartitionDir) -> Target:
-    """Return what a partition's files say. Raises CorruptionError.
+    """Read the facts from a partition's files. Raises CorruptionError.
 
     The newest leader epoch is 0, a new topic's, without an entry in the checkpoint: so is that of a
     broker that has only followed another one.

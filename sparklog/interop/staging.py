@@ -4,8 +4,8 @@
     <log dir>/sparklog_export_unfinished.txt    partitions whose files are being moved, a line each:
         <topic>-<partition> <newest leader epoch> <producer snapshot in hex>
 
-The words behind the partition are what the target has had (`export_target`): its files may be gone
-already. Partitions of a new directory have none.
+The words behind the partition are the facts about the target (`export_target`): the files that had
+them may be gone. Partitions of a new directory have none.
 
 As long as the directory exists, no broker starts: LogManager refuses a directory that is not named
 after a partition. If an export fails before it moves the first file, nothing has changed. If it is
@@ -43,7 +43,7 @@ class Staging:
     def moving(self) -> Mapping[str, str]:
         """The partitions into which an interrupted export has begun to move files.
 
-        The values are what these had before.
+        The values are the facts about them, from before that export.
         """
         if not os.path.isdir(self._path):
             return {}
@@ -85,7 +85,7 @@ class Staging:
     def move(self, had: Mapping[TopicPartition, str]) -> None:
         """Replace the files of all partitions by the new files. Raises LogDirError for a link.
 
-        `had` is what each has had: the next export reads it if this one is cut off.
+        `had` has the facts about each: the next export reads them if this one is cut off.
         """
         targets = [self._target(topic_partition) for topic_partition in had]
         for target in filter(os.path.islink, targets):

@@ -69,7 +69,7 @@ class FollowedLog:
         self._looked_ms = 0
         """When an entry behind it was looked for last (`Clock.boot_ms`)."""
         self._is_opening = False
-        """Whether entries are read to open the log: then the log may become another one."""
+        """True while the log is being opened: its entries may belong to another log then."""
         self._reading = RLock()
         """Held while entries are read: one thread reads for all."""
         _logs.add(self)

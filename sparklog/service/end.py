@@ -1,8 +1,9 @@
-"""Ends a service in time: before it serves at once, and later whatever its threads wait for.
+"""Ends a service in time after a signal.
 
-A thread that waits for the storage cannot be stopped, and Python waits for all threads before it
-ends: for minutes if the storage does not answer. What was acknowledged is durable by then. What was
-not acknowledged is as after a kill: it has landed or not, and its client sends it again.
+A service that does not serve yet ends at once. Later it has a time limit: no thread that waits for
+the storage can be stopped, Python waits for all threads, and a storage that hangs takes minutes.
+The limit loses nothing. Acknowledged records are durable. A record without an acknowledgement has
+landed or not, as after a kill, and its client sends it again.
 """
 
 import logging

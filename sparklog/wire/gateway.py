@@ -68,9 +68,9 @@ class Gateway:
     """One instance, for one event loop. Creates the log dir if there is none."""
 
     is_ending = False
-    """Whether no new requests are taken."""
+    """True as soon as the gateway takes no new requests."""
     is_loaded = False
-    """Whether the kernels that produce requests need are loaded."""
+    """True as soon as the kernels of produce requests are loaded."""
 
     def __init__(self, settings: Settings, clock: Clock, endpoints: tuple[Endpoint, ...]) -> None:
         """Open or make the log dir, and register this instance as a broker with these addresses.

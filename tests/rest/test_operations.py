@@ -74,7 +74,7 @@ class TestHealth:
 
 
 class TestThreads:
-    """What a client is told that finds no thread of the service free in time."""
+    """The answer to a client whose request gets no thread in time."""
 
     @pytest.fixture
     def timeout_ms(self) -> int:

@@ -1,37 +1,24 @@
-"""The server: listeners, the side port, limits, signals, and several processes."""
+"""The server: listeners, limits, signals, and several processes."""
 
-import asyncio
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from threading import Event
-from typing import Any
-from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from sparklog.admin import NewTopic
-from sparklog.admin.kafka_metrics import KafkaMetrics
 from sparklog.clock import SystemClock
-from sparklog.errors import InvalidOptionError, LogDirError, SparklogError, StorageError
-from sparklog.metadata.follow import FollowedLog
-from sparklog.wire import gateway as wire_gateway
+from sparklog.errors import InvalidOptionError, LogDirError, SparklogError
 from sparklog.wire import server
 from sparklog.wire.limits import Limits
 from sparklog.wire.listeners import bind, bound_to
 from sparklog.wire.processes import RESTART_S, Processes, serve_one, settings_of_instances
 from sparklog.wire.server import Server
 from sparklog.wire.settings import Settings
-from sparklog.wire.side_port import SidePort
 from sparklog.wire.versions import ApiKey
 from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, gateway, request
@@ -139,116 +126,6 @@ def test_a_server_that_cannot_start_closes_its_side_port(
     with pytest.raises(SparklogError):
         Server(settings(log_dir=str(tmp_path), **values), SystemClock())
     assert [one.fileno() for one in sides] == [-1]
-
-
-class TestSidePort:
-    @pytest.fixture
-    def side(self, tmp_path: Path) -> Iterator[RunningGateway]:
-        with gateway(tmp_path / "log", metrics_listen="127.0.0.1:0") as running:
-            until(lambda: running.server.gateway.is_loaded)
-            yield running
-
-    def get(self, running: RunningGateway, path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{running.server.side_port}{path}") as found:
-            text: str = found.read().decode()
-        return text
-
-    def test_tells_metrics(self, side: RunningGateway) -> None:
-        with Client(side.port) as client:
-            client.ask(topics_asked(12))
-            client.send_frame(b"x")
-            client.receive_frame()
-            text = self.get(side, "/metrics")
-        assert 'sparklog_gateway_request_seconds_count{api="METADATA"} 1.0' in text
-        assert 'sparklog_gateway_connections_closed_total{reason="invalid request"} 1.0' in text
-        assert "sparklog_gateway_instances 1.0" in text
-
-    def test_tells_whether_clients_are_served(self, side: RunningGateway) -> None:
-        assert self.get(side, "/ready") == "ready\n"
-        side.server._is_closed = True
-        with pytest.raises(urllib.error.HTTPError, match="503"):
-            self.get(side, "/ready")
-        side.server._is_closed = False
-
-    def test_tells_that_clients_are_not_served_before_the_kernels_are_loaded(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        may_load = Event()
-        monkeypatch.setattr(wire_gateway, "_load_kernels", may_load.wait)
-        with gateway(tmp_path / "log", metrics_listen="127.0.0.1:0") as running:
-            try:
-                with pytest.raises(urllib.error.HTTPError, match="503") as found:
-                    self.get(running, "/ready")
-                assert found.value.read() == b"starting\n"
-            finally:
-                may_load.set()
-            until(lambda: running.server.gateway.is_loaded)
-            assert self.get(running, "/ready") == "ready\n"
-
-    def test_tells_why_clients_are_not_served(
-        self,
-        side: RunningGateway,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
-    ) -> None:
-        def fails(*_: object) -> None:
-            raise StorageError("no disk")
-
-        monkeypatch.setattr(FollowedLog, "_follow", fails)
-        with pytest.raises(urllib.error.HTTPError, match="503") as found:
-            self.get(side, "/ready")
-        assert found.value.read() == b"the log dir cannot be read\n"
-        assert "not ready: no disk" in caplog.text
-
-    def test_tells_topics_and_groups(self, side: RunningGateway) -> None:
-        admin = side.server.gateway.admin
-        admin.create_topics([NewTopic("flights", 2)])
-        admin.alter_consumer_group_offsets("readers", {("flights", 0): 0})
-        text = self.get(side, "/metrics/kafka")
-        assert 'kafka_topic_partition_leader{partition="1",topic="flights"} 0.0' in text
-        assert 'kafka_consumergroup_lag_sum{consumergroup="readers",topic="flights"} 0.0' in text
-
-    def test_tells_when_they_cannot_be_read(
-        self, side: RunningGateway, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def text(*_: object, **__: object) -> bytes:
-            raise StorageError("no disk")
-
-        monkeypatch.setattr(KafkaMetrics, "text", text)
-        with pytest.raises(urllib.error.HTTPError, match="503"):
-            self.get(side, "/metrics/kafka")
-
-    def test_knows_nothing_else(self, side: RunningGateway) -> None:
-        with pytest.raises(urllib.error.HTTPError, match="404"):
-            self.get(side, "/")
-
-    def test_takes_a_request_in_parts(self, side: RunningGateway) -> None:
-        with socket.create_connection(("127.0.0.1", side.server.side_port or 0)) as client:
-            client.sendall(b"GET /ready HTTP/1.1\r\n")
-            time.sleep(0.05)
-            client.sendall(b"\r\n")
-            assert client.recv(15) == b"HTTP/1.1 200 OK"
-
-    def test_reads_nothing_behind_a_request(self) -> None:
-        """A second request would have a task of its own, on a connection that closes."""
-
-        async def asked(transport: Any, unasked: Any) -> None:
-            port = SidePort(bytes, unasked, unasked)
-            port.connection_made(transport)
-            port.data_received(b"GET /ready HTTP/1.1\r\n\r\n")
-            port.connection_lost(None)
-
-        transport = Mock()
-        asyncio.run(asked(transport, AsyncMock()))
-        transport.pause_reading.assert_called_once_with()
-
-    def test_closes_a_request_without_end(self, side: RunningGateway) -> None:
-        with socket.create_connection(("127.0.0.1", side.server.side_port or 0)) as client:
-            client.sendall(b"x" * 9_000)
-            assert client.recv(1) == b""
-
-    def test_is_none_by_default(self, running: RunningGateway) -> None:
-        assert running.server.side_port is None
 
 
 class TestLimits:

@@ -95,9 +95,10 @@ def _however_slow(
     while True:
         try:
             for record in records(log, fold, first, last, newest_first=newest_first):
-                first, last = (
-                    (first, record.version - 1) if newest_first else (record.version + 1, last)
-                )
+                if newest_first:
+                    last = record.version - 1
+                else:
+                    first = record.version + 1
                 yield record
         except (CorruptMetadataError, MissingFileError):
             newer = log.image().fold

@@ -10,15 +10,10 @@ status, and its caller raises. Integers are int64 throughout; a sum or a differe
 goes through `primitives.wrapping_add` or `wrapping_sub`.
 """
 
-import logging
 import os
-import subprocess
-import sys
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Final
 
-_logger: Final = logging.getLogger("sparklog.kernels")
 _mode = {"is_plain": os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")}
 
 
@@ -54,20 +49,3 @@ def warm_up() -> dict[str, str]:
         f"{module.rpartition('.')[2]}.{name}": jit.origin(module, name)
         for module, name in jit.KERNELS
     }
-
-
-def compile_missing() -> None:
-    """Compile the kernels in another process, if numba's cache lacks some.
-
-    A service calls it before it listens: its first requests would wait for the compiler, and time
-    out. Without a folder for a cache it does nothing: each process compiles for itself.
-    """
-    if is_plain() or import_module(f"{__name__}.cache").is_complete():
-        return
-    mark = import_module(f"{__name__}.jit").complete_mark()
-    if mark is None or mark.exists():
-        return
-    _logger.info("the kernels are compiled, once on this machine: some twenty seconds")
-    command = [sys.executable, "-P", "-m", __name__]
-    # A process group of its own: Ctrl-C ends the service alone, which kills the process.
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=False, process_group=0)

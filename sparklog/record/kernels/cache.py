@@ -1,10 +1,16 @@
-"""Numba's cache of compiled kernels: their name there, and whether it has all of them."""
+"""Numba's cache of compiled kernels: their name in it, whether it is complete, and filling it."""
 
+import logging
 import os
+import subprocess
+import sys
 from hashlib import blake2b
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
+
+from sparklog.record.kernels import is_plain
 
 
 def sources_digest() -> str:
@@ -20,14 +26,31 @@ COMPLETE: Final = f"complete.{SOURCES_DIGEST}"
 """The name of a file in the cache; it says that the cache has all kernels of these sources."""
 BESIDE_SOURCES: Final = Path(__file__).parent / "__pycache__"
 """Where numba has its cache, if it may write there."""
+_logger: Final = logging.getLogger("sparklog.kernels")
 
 
 def is_complete() -> bool:
-    """Whether the cache has all kernels, without numba, which takes a quarter of a second to load.
+    """Return True if the cache has all kernels. It does not load numba: that takes 0.25 s.
 
-    False also if the cache is neither in NUMBA_CACHE_DIR nor beside the sources: then only numba
-    knows.
+    It looks in NUMBA_CACHE_DIR, or beside the sources. Numba may have its cache elsewhere.
     """
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
         return any(Path(chosen).glob(f"*/{COMPLETE}"))
     return os.access(BESIDE_SOURCES, os.W_OK) and (BESIDE_SOURCES / COMPLETE).exists()
+
+
+def compile_missing() -> None:
+    """Compile the kernels in another process, if numba's cache lacks some.
+
+    A service calls it before it listens: its first requests would wait for the compiler, and time
+    out. Without a folder for a cache it does nothing: each process compiles for itself.
+    """
+    if is_plain() or is_complete():
+        return
+    mark = import_module("sparklog.record.kernels.jit").complete_mark()
+    if mark is None or mark.exists():
+        return
+    _logger.info("the kernels are compiled, once on this machine: this may take a minute")
+    command = [sys.executable, "-P", "-m", "sparklog.record.kernels"]
+    # A process group of its own: Ctrl-C ends the service alone, which kills the process.
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=False, process_group=0)

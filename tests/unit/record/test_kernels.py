@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sparklog.record import kernels
-from sparklog.record.kernels import cache, compile_missing, jit, warm_up
+from sparklog.record.kernels import cache, jit, warm_up
 from sparklog.record.kernels import primitives as steps
+from sparklog.record.kernels.cache import compile_missing
 from sparklog.record.kernels.murmur2 import murmur2
 from tests.naive.encode import varint, wrapped
 from tests.naive.murmur2 import murmur2 as naive_murmur2

@@ -16,7 +16,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sparklog.garbage import collect_as_a_service
-from sparklog.record.kernels.cache import compile_missing
+from sparklog.record.kernel_cache import compile_missing
 from sparklog.rest.app import create_app
 from sparklog.rest.joined import JoinedWrites
 from sparklog.rest.service import Service

@@ -19,7 +19,7 @@ import uvloop
 from sparklog.clock import Clock, SystemClock
 from sparklog.errors import SparklogError
 from sparklog.garbage import collect_as_a_service
-from sparklog.record.kernels.cache import compile_missing
+from sparklog.record.kernel_cache import compile_missing
 from sparklog.service.end import end_at_once_on_signals, end_within
 from sparklog.service.logs import set_up_logs
 from sparklog.service.memory import give_back, give_back_code, spare_memory

@@ -65,8 +65,8 @@ def told_until_the_end(run: "subprocess.Popen[str]", number: int = signal.SIGTER
 
 COMPILES = """
 from pathlib import Path
-from sparklog.record import kernels
-from sparklog.record.kernels import cache, jit
+from sparklog.record import kernel_cache as cache, kernels
+from sparklog.record.kernels import jit
 kernels._mode["is_plain"], cache.is_complete = False, lambda: False
 jit.complete_mark = lambda: Path("absent")
 sys.executable = {compiler!r}

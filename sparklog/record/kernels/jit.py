@@ -9,8 +9,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
+from sparklog.record.kernel_cache import COMPLETE, SOURCES_DIGEST
 from sparklog.record.kernels import is_plain
-from sparklog.record.kernels.cache import COMPLETE, SOURCES_DIGEST
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -17,10 +17,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from sparklog.record import kernel_cache as cache
 from sparklog.record import kernels
-from sparklog.record.kernels import cache, jit, warm_up
+from sparklog.record.kernel_cache import compile_missing
+from sparklog.record.kernels import jit, warm_up
 from sparklog.record.kernels import primitives as steps
-from sparklog.record.kernels.cache import compile_missing
 from sparklog.record.kernels.murmur2 import murmur2
 from tests.naive.encode import varint, wrapped
 from tests.naive.murmur2 import murmur2 as naive_murmur2

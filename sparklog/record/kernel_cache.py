@@ -24,7 +24,7 @@ def sources_digest() -> str:
 SOURCES_DIGEST: Final = sources_digest()
 COMPLETE: Final = f"complete.{SOURCES_DIGEST}"
 """The name of a file in the cache; it says that the cache has all kernels of these sources."""
-BESIDE_SOURCES: Final = Path(__file__).parent / "__pycache__"
+BESIDE_SOURCES: Final = Path(__file__).parent / "kernels" / "__pycache__"
 """Where numba has its cache, if it may write there."""
 _logger: Final = logging.getLogger("sparklog.kernels")
 

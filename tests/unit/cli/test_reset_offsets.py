@@ -136,11 +136,12 @@ class TestFiles:
     ) -> None:
         file = tmp_path / "offsets.csv"
         file.write_text('"new","flights",0,2\n"new","left",0,7\n"others","left",0,7\n')
-        outcome = groups("groups", "reset-offsets", "--all-groups", "--from-file", file, "--execute")
+        given = ("--from-file", file, "--execute")
+        outcome = groups("groups", "reset-offsets", "--all-groups", *given)
         assert (outcome.code, committed(admin, "new")) == (0, [2])
         assert "topic 'left': offsets of partitions that do not exist here" in outcome.err
         assert "others" not in groups.done("groups", "list").lines
-        assert groups("groups", "reset-offsets", "new", "--from-file", file).code == 1
+        assert groups("groups", "reset-offsets", "new", *given).code == 1
 
     @pytest.mark.parametrize("text", ["", "jobs-2,flights,0,0\n"])
     def test_a_file_without_offsets_of_the_group_is_refused(

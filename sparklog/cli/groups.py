@@ -63,7 +63,7 @@ def of_present_topics(
     counts = {topic.name: topic.num_partitions for topic in admin.describe_topics()}
     found = [place for place in places if place.partition < counts.get(place.topic, 0)]
     for name in sorted({place.topic for place in set(places) - set(found)}):
-        problem = f"topic {name!r}: offsets of partitions that do not exist any more are left out"
+        problem = f"topic {name!r}: offsets of partitions that do not exist here are left out"
         warnings.warn(problem, SparklogWarning, stacklevel=2)
     return found
 

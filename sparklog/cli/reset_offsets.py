@@ -243,6 +243,8 @@ def _read(arguments: ResetArguments, admin: "AdminClient") -> Callable[[str], Of
             option="from-file",
         )
     rows = list(_rows(path))
+    places = {place for _, place, _ in rows}
+    chosen = set(of_present_topics(admin, places)) if arguments.all_groups else places
 
     def found(group_id: str) -> Offsets:
         of_group: Offsets = {}
@@ -253,7 +255,7 @@ def _read(arguments: ResetArguments, admin: "AdminClient") -> Callable[[str], Of
                 of_group[place] = offset
         if not of_group:
             raise UsageError(f"{path} has no offsets of group {group_id!r}")
-        return _within(admin, of_group)
+        return _within(admin, {place: of_group[place] for place in of_group if place in chosen})
 
     return found
 

@@ -131,6 +131,18 @@ class TestFiles:
         file.write_text("flights,0,0\n")
         assert len(groups.done(*asked, "--export").lines) == 3
 
+    def test_all_groups_of_a_cluster_leave_out_topics_that_are_not_here(
+        self, groups: CommandLine, admin: AdminClient, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "offsets.csv"
+        file.write_text('"new","flights",0,2\n"new","left",0,7\n"others","left",0,7\n')
+        given = ("--from-file", file, "--execute")
+        outcome = groups("groups", "reset-offsets", "--all-groups", *given)
+        assert (outcome.code, committed(admin, "new")) == (0, [2])
+        assert "topic 'left': offsets of partitions that do not exist here" in outcome.err
+        assert "others" not in groups.done("groups", "list").lines
+        assert groups("groups", "reset-offsets", "new", *given).code == 1
+
     @pytest.mark.parametrize("text", ["", "jobs-2,flights,0,0\n"])
     def test_a_file_without_offsets_of_the_group_is_refused(
         self, groups: CommandLine, tmp_path: Path, text: str

@@ -91,6 +91,16 @@ def _directory(head: Buffer, size: int) -> tuple[list[int], list[int]]:
     return counts, entries[:, 1].tolist()
 
 
+def have_same(one: KeyHashes, other: KeyHashes) -> bool:
+    """Whether both have the same keys, in any order."""
+    return all(map(np.array_equal, _sorted(one), _sorted(other)))
+
+
+def _sorted(keys: KeyHashes) -> KeyHashes:
+    order = np.lexsort((keys.deltas, keys.hashes))
+    return KeyHashes(keys.hashes[order], keys.deltas[order])
+
+
 def part_of(hashes: Int64s) -> Int64s:
     """Return the top byte of each hash (int64)."""
     parts: Int64s = (hashes.view(np.uint64) >> np.uint64(64 - PARTS_BITS)).astype(np.int64)

@@ -99,8 +99,6 @@ def _written(work: SalvageWork, directory: str) -> SegmentEntry | None:
         delete_horizon_ms=entry.delete_horizon_ms,
         txn_index_path=entry.txn_index_path,
         txn_index_bytes=entry.txn_index_bytes,
-        key_index_path=entry.key_index_path,
-        key_index_bytes=entry.key_index_bytes,
         created_ms=entry.created_ms,
     )
 

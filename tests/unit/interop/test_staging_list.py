@@ -28,7 +28,7 @@ def finish(interop: Interop, listed: Path) -> None:
 )
 def test_a_line_that_no_export_writes_is_named(interop: Interop, listed: Path, line: bytes) -> None:
     listed.write_bytes(b"t-0\n\n" + line + b"\n")
-    with pytest.raises(LogDirError, match=r"\.txt, line 3: .* not allowed: a line is <topic>-<partition>"):
+    with pytest.raises(LogDirError, match=r"\.txt, line 3: .* not allowed: a line is <topic>"):
         finish(interop, listed)
 
     assert (listed.parent / NAME).is_dir()

@@ -233,6 +233,14 @@ class TestScheduler:
         assert [one.log_dirs for one in started] == [["a", "b"], ["c"], ["there"]]
         assert [one.storage for one in started] == [{"AWS_REGION": "x"}, {"A": "1"}, {}]
 
+    def test_takes_a_configuration_with_a_byte_order_mark(
+        self, started: list[SchedulerConfig], file: Path
+    ) -> None:
+        file.write_text('log.dirs = ["there"]', encoding="utf-8-sig")
+
+        assert CommandLine()("jobs", "scheduler", "--config", file).err == ""
+        assert [one.log_dirs for one in started] == [["there"]]
+
     def test_a_variable_does_not_replace_its_log_dirs(
         self, started: list[SchedulerConfig], file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

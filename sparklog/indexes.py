@@ -1,5 +1,7 @@
 """Rebuild the indexes of segments from their `.log` alone, byte for byte as a broker does.
 
+A segment that compaction has written also has a key index, which no broker knows.
+
     read      the log, and verify every checksum
     write     new index files, durably
     commit    the new paths, in one entry
@@ -10,19 +12,32 @@ readers go on with the old index, or without one.
 
 import os
 from collections.abc import Sequence
+from typing import Final
 
 from sparklog.clock import Clock
 from sparklog.config import TopicConfig
-from sparklog.errors import MissingFileError
+from sparklog.errors import CorruptIndexError, MissingFileError
 from sparklog.log.indexer import Indexer, Indexes
-from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, partition_dir, segment_name, uuid7
+from sparklog.log.key_index import KeyHashes, encode, have_same
+from sparklog.log.names import (
+    INDEX_SUFFIX,
+    KEY_INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    partition_dir,
+    segment_name,
+    uuid7,
+)
 from sparklog.log.windows import windows
+from sparklog.log_reader.key_hashes import key_hashes, key_hashes_of_log
 from sparklog.log_reader.opened import damage_in, scanned_whole
 from sparklog.metadata.catalog import Catalog, check_partition, topic_directory
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import TopicImage
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
+
+SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, KEY_INDEX_SUFFIX)
+"""The suffixes of the indexes that are rebuilt."""
 
 
 def rebuild_indexes(
@@ -65,11 +80,16 @@ def rebuilt(
     """
     directory = topic_directory(topic)
     indexes = indexes_of(files, directory, entry, interval_bytes)
-    if not force and are_right(files, directory, entry, indexes):
+    keys = None if entry.key_index_path is None else key_hashes_of_log(files, directory, entry)
+    is_right = are_right(files, directory, entry, indexes) and (
+        keys is None or key_index_problem(files, directory, entry, keys) is None
+    )
+    if is_right and not force:
         return None
+    key_index = b"" if keys is None else encode(keys)
     uuid = uuid7(clock.now_ms(), os.urandom(10))
     written = {}
-    for suffix, data in zip((INDEX_SUFFIX, TIME_INDEX_SUFFIX), indexes, strict=True):
+    for suffix, data in zip(SUFFIXES, (*indexes, key_index), strict=True):
         name = segment_name(entry.file_base_offset, uuid, suffix)
         path = f"{partition_dir(topic.name, entry.partition)}/{name}"
         if data:
@@ -81,6 +101,8 @@ def rebuilt(
         index_bytes=len(indexes.offset_index),
         time_index_path=written.get(TIME_INDEX_SUFFIX),
         time_index_bytes=len(indexes.time_index),
+        key_index_path=written.get(KEY_INDEX_SUFFIX),
+        key_index_bytes=len(key_index) or None,
     )
 
 
@@ -121,7 +143,10 @@ def commit_indexes(
 
 
 def _with_indexes(entry: SegmentEntry, source: SegmentEntry) -> SegmentEntry:
+    keys = entry if source.key_index_path is None else source
     return entry._replace(
+        key_index_path=keys.key_index_path,
+        key_index_bytes=keys.key_index_bytes,
         index_path=source.index_path,
         index_bytes=source.index_bytes,
         time_index_path=source.time_index_path,
@@ -136,6 +161,20 @@ def are_right(files: Files, directory: str, entry: SegmentEntry, indexes: Indexe
     ) and _is_right(
         files, directory, entry.time_index_path, entry.time_index_bytes, indexes.time_index
     )
+
+
+def key_index_problem(
+    files: Files, directory: str, entry: SegmentEntry, keys: KeyHashes
+) -> str | None:
+    """Return what is wrong with a segment's key index, which must have `keys`; None if nothing."""
+    path = f"{directory}/{entry.key_index_path}"
+    try:
+        found = key_hashes(files, directory, entry)
+    except CorruptIndexError as error:
+        return str(error)
+    except MissingFileError:
+        return f"{path}: the file is missing"
+    return None if have_same(found, keys) else f"{path}: its keys are not those of the log"
 
 
 def _is_right(

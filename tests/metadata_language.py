@@ -134,7 +134,7 @@ class Author:
     def edit(self, image: Image) -> Edit:
         """Return an edit of the log dir, or of one or two topics."""
         self.now_ms += self._random.randrange(50)
-        alive = [topic for topic in image.topics.values() if topic.closed_ms is None]
+        alive = [topic for topic in image.topics.values() if topic.deleted_ms is None]
         if not alive or self._random.random() < 0.15:
             return self._of_log_dir(image)
         chosen = self._random.sample(alive, min(len(alive), self._random.choice([1, 1, 2])))
@@ -158,7 +158,7 @@ class Author:
             return Edit(operation="VACUUM", forget_shared=unused, level=1)
         if kind in ("delete", "gone") and image.topics:
             topic = self._random.choice(list(image.topics.values()))
-            return self._deleted(topic) if topic.closed_ms is None else self._gone(topic)
+            return self._deleted(topic) if topic.deleted_ms is None else self._gone(topic)
         self._made += 1
         return creating(self._made)
 

@@ -191,7 +191,7 @@ def _trimmed(
 
 
 def _start(topic: TopicImage, number: int, wanted: int) -> int:
-    if topic.closed_ms is not None:
+    if topic.deleted_ms is not None:
         raise unknown_topic(topic.description.name)
     check_partition(topic.description, number)
     check_deletable(topic.description)

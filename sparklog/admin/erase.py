@@ -381,7 +381,7 @@ def _planned(
     meanwhile.
     """
     landed[image.description.topic_id] = []
-    if image.closed_ms is not None:
+    if image.deleted_ms is not None:
         return Done()
     live = {
         one.key: one

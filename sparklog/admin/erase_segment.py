@@ -29,7 +29,7 @@ from sparklog.log.key_index import KeyHashes
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import Window, checked_windows
-from sparklog.log_reader.key_hashes import key_hashes
+from sparklog.log_reader.key_hashes import hashes_of, key_hashes
 from sparklog.log_reader.opened import damage_in, scanned_whole
 from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import SegmentFile
@@ -40,7 +40,6 @@ from sparklog.record.arrays import numbers_of
 from sparklog.record.batches import byte_view
 from sparklog.record.checksum import verify_checksums
 from sparklog.record.decode import decode
-from sparklog.record.kernels.key_hash import hash_rows
 from sparklog.record.retain import Retained, Rules, retain
 from sparklog.record.scan import scan_batches
 from sparklog.record.up_convert import up_convert
@@ -95,9 +94,7 @@ def has_key(column: Any, keys: Keys) -> NDArray[np.bool_]:
 def _may_hold(work: Search) -> bool:
     """Return True if the key index has the hash of a key, or cannot be read."""
     directory = topic_directory(work.topic)
-    hashes = np.empty(len(work.keys), np.int64)
-    _, ends, data = pa.array(work.keys, pa.binary()).buffers()
-    hash_rows(np.frombuffer(ends, np.int32), np.frombuffer(data, np.uint8), hashes)
+    hashes = hashes_of(pa.array(work.keys, pa.binary()))
     try:
         for part in np.unique(key_index.part_of(hashes)).tolist():
             known = key_hashes(work.files, directory, work.entry, part, key_index.PARTS_BITS)

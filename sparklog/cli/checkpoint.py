@@ -106,9 +106,9 @@ def _read(arguments: ShowArguments | ToGroupArguments) -> tuple[int, dict[TopicP
             f"{arguments.checkpoint}: no checkpoint of a stream, or no micro-batch of it is done"
         )
     batch = max(done)
-    text = bytes(files.read(f"offsets/{batch}")).decode()
+    data = bytes(files.read(f"offsets/{batch}"))
     found: dict[TopicPartition, int] = {}
-    for source in text.split("\n")[2:]:
+    for source in data.split(b"\n")[2:]:
         for place, offset in _offsets(source, f"{arguments.checkpoint}/offsets/{batch}").items():
             found[place] = min(offset, found.get(place, offset))
     return batch, found
@@ -118,12 +118,12 @@ def _names(files: "Files", directory: str) -> Iterator[str]:
     return (one.path.rpartition("/")[2] for one in files.list(directory))
 
 
-def _offsets(source: str, path: str) -> dict[TopicPartition, int]:
+def _offsets(source: bytes, path: str) -> dict[TopicPartition, int]:
     """Return the offsets of one source, none for "-": it had no data.
 
     Raises UsageError for a source of another kind.
     """
-    if source == "-":
+    if source == b"-":
         return {}
     try:
         topics: dict[str, Any] = json.loads(source)
@@ -135,7 +135,8 @@ def _offsets(source: str, path: str) -> dict[TopicPartition, int]:
         }
     except (AttributeError, TypeError, ValueError):
         raise UsageError(
-            f"{path}: a source of the stream is no log of topics: {source[:80]!r}"
+            f"{path}: a source of the stream is no log of topics: "
+            f"{source[:80].decode(errors='replace')!r}"
         ) from None
 
 

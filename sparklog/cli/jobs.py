@@ -1,7 +1,8 @@
 """`sparklog jobs JOB …`: jobs whose work is done by Spark's tasks, and the scheduler.
 
-The jobs and their options are those of `maintenance.registry`, which takes a second to load: the
-group looks them up when a job is named, listed or completed.
+The jobs and their options are those of `maintenance.registry`, which takes a second to load, and a
+minute where the kernels must be compiled. The group looks them up when a job is named, listed or
+completed; before it looks up a job that is to run, it looks whether Spark is there.
 """
 
 from typing import Any
@@ -10,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from sparklog.cli.arguments import HELP_OPTIONS
+from sparklog.cli.extras import check_extra
 
 ABOUT = """Run a job with Spark, or the scheduler, which runs jobs by the clock.
 
@@ -29,6 +31,13 @@ class JobsGroup(TyperGroup):
         """Return the command of a job; None for a name that is none."""
         self._load()
         return super().get_command(ctx, cmd_name.replace("-", "_"))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return name, command and arguments of a job. Raises UsageError if Spark is missing."""
+        is_run = not ctx.resilient_parsing and not set(args) & set(ctx.help_option_names)
+        if is_run:
+            check_extra("spark", "pyspark")
+        return super().resolve_command(ctx, args)
 
     def _load(self) -> None:
         if not self.commands:

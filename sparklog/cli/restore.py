@@ -20,9 +20,11 @@ def restore(arguments: RestoreArguments) -> None:
     catalog = arguments.catalog()
     found = restored(catalog.files, catalog.clock)
     if arguments.is_json:
-        print_json({"cluster_id": found.cluster_id})
+        print_json({"cluster_id": found.log_dir.cluster_id, "notes": found.notes})
     else:
-        print(f"cluster id {found.cluster_id}")
+        for line in () if arguments.quiet else found.notes:
+            print(line)
+        print(f"cluster id {found.log_dir.cluster_id}")
 
 
 def add_to(app: typer.Typer) -> None:

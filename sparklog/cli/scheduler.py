@@ -43,7 +43,7 @@ def scheduler(context: typer.Context, arguments: SchedulerArguments) -> None:
     texts = [*(root.params["storage"] or ()), *(arguments.storage or ())]
     storage = pairs(texts, "-S/--storage", is_secret=True)
     try:
-        text = arguments.config.read_text(encoding="utf-8")
+        text = arguments.config.read_text(encoding="utf-8-sig")
         config = parse(text, arguments.log_dir or before)
     except (InvalidConfigError, OSError, UnicodeDecodeError) as error:
         raise InvalidOptionError(

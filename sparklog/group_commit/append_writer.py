@@ -15,6 +15,7 @@ that were never committed. A slice that was never committed stays until its file
 
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -107,38 +108,53 @@ class AppendWriter:
         `rounds` is the number of earlier rounds. Returns the image after the commit; None if
         nothing landed.
         """
+        group = self._group(slots, companions)
+        if not group.topics and group.companions is None:
+            return None
+        shared = self._shared.next(group.image, anew=rounds > 0)
+        places = self._written(group.topics, group.pieces, shared)
+        plans = self._plans(group, places)
+        outcomes = self._catalog.log.commit_each(plans, group.sound_ids, ready=shared.sync)
+        if group.companions is not None:
+            group.companions.land(outcomes[-1])
+        if group.topics:
+            self._land(group.topics, outcomes[0], is_last=rounds + 1 >= PLANS_MAX)
+        landed = [one for one in outcomes if isinstance(one, Committed) and one.edit is not None]
+        return landed[0].newest if landed else None
+
+    def _group(self, slots: Sequence[Slot], companions: Companions | None) -> "_Group":
+        """Check the slots, and begin the companions, on the newest image.
+
+        Slots that it refuses get their errors as outcomes; so do companions.
+        """
         log, clock = self._catalog.log, self._catalog.clock
         ids = dict.fromkeys(slot.append.topic_id for slot in slots)
         (image, damaged), now_ms = log.sound_image(ids), clock.now_ms()
         self._failed.forget(now_ms - PRODUCER_ID_EXPIRATION_MS)
         topics = self._checked(slots, image, damaged, now_ms)
-        pieces: Collection[bytes] = ()
-        if companions is not None:
-            theirs = companions.begin(image)
-            opened, lost = log.sound_at(image, theirs)
-            if lost:
-                companions.lose(lost)
-            if companions.are_settled:
-                companions = None
-            else:
-                ids.update(dict.fromkeys(theirs))
-                damaged = {**damaged, **lost}
-                pieces = companions.pieces(opened, now_ms)
-        if not topics and companions is None:
-            return None
-        shared = self._shared.next(image, anew=rounds > 0)
-        places = self._written(topics, pieces, shared)
-        plans = [self._plan(topics)] if topics else []
-        if companions is not None:
-            plans.append(partial(companions.plan, places=places))
-        sound = [topic_id for topic_id in ids if topic_id not in damaged]
-        outcomes = log.commit_each(plans, sound, ready=shared.sync)
-        if companions is not None:
-            companions.land(outcomes[-1])
-        if topics:
-            self._land(topics, outcomes[0], is_last=rounds + 1 >= PLANS_MAX)
-        landed = [one for one in outcomes if isinstance(one, Committed) and one.edit is not None]
-        return landed[0].newest if landed else None
+        group = _Group(image=image, topics=topics, topic_ids=ids, damaged=damaged)
+        if companions is None:
+            return group
+        theirs = companions.begin(image)
+        opened, lost = log.sound_at(image, theirs)
+        if lost:
+            companions.lose(lost)
+        if companions.are_settled:
+            return group
+        return replace(
+            group,
+            topic_ids=dict.fromkeys([*ids, *theirs]),
+            damaged={**damaged, **lost},
+            companions=companions,
+            pieces=companions.pieces(opened, now_ms),
+        )
+
+    def _plans(self, group: "_Group", places: Places) -> list[Plan]:
+        """Return the plan of the batches, then that of the companions; each if there are some."""
+        plans = [self._plan(group.topics)] if group.topics else []
+        if group.companions is not None:
+            plans.append(partial(group.companions.plan, places=places))
+        return plans
 
     def _land(
         self, topics: Sequence[TopicAppends], outcome: Committed | BaseException, *, is_last: bool
@@ -259,6 +275,27 @@ class AppendWriter:
         self._counts.batches += len(batches)
         self._counts.bytes += sum(len(batch.data) for batch in batches)
         self._counts.records += sum(batch.record_count for batch in batches)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """What a round writes: the sound batches by topic, and the bytes of the companions.
+
+    `companions` is None if there are none without an outcome. `damaged` has the ids of topics that
+    cannot be read.
+    """
+
+    image: Image
+    topics: Sequence[TopicAppends]
+    topic_ids: Collection[str]
+    damaged: Collection[str]
+    companions: Companions | None = None
+    pieces: Collection[bytes] = ()
+
+    @property
+    def sound_ids(self) -> list[str]:
+        """The ids of the topics that the commit opens."""
+        return [one for one in self.topic_ids if one not in self.damaged]
 
 
 def _check_epoch(topic: TopicImage, append: Append) -> None:

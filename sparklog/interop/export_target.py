@@ -23,11 +23,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from sparklog.coordinator.requests import NO_EPOCH
+from sparklog.errors import CorruptionError
 from sparklog.interop.broker_dir import PartitionDir
 from sparklog.interop.checkpoints import EPOCH_MAX, LEADER_EPOCH, read_epochs
 from sparklog.interop.producer_snapshot import ProducerState as SnapshotState
 from sparklog.interop.producer_snapshot import encode_snapshot, read_snapshot, snapshots_of
 from sparklog.interop.sequences import state_of
+from sparklog.interop.staging import LIST
 from sparklog.log.names import OFFSET_MAX
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID
 from sparklog.metadata.producers import ProducerState
@@ -98,8 +100,9 @@ class Targets:
         """Return the facts about a partition of the broker. Raises CorruptionError."""
         if topic_partition not in self._known:
             line = self._moving.get(str(topic_partition))
-            found = Target.of_line(line) if line else _read(self._found[topic_partition])
-            self._known[topic_partition] = found
+            self._known[topic_partition] = (
+                _listed(topic_partition, line) if line else _read(self._found[topic_partition])
+            )
         return self._known[topic_partition]
 
     def epoch_of(self, topic_partition: TopicPartition) -> int:
@@ -108,6 +111,13 @@ class Targets:
         if partition is None or partition.problem:
             return NO_EPOCH
         return self.of(topic_partition).newest_epoch
+
+
+def _listed(topic_partition: TopicPartition, line: str) -> Target:
+    try:
+        return Target.of_line(line)
+    except (CorruptionError, ValueError) as error:  # ValueError: an odd number of hex digits
+        raise CorruptionError(f"{LIST}, the line of {topic_partition}: {error}") from None
 
 
 def _read(partition: PartitionDir) -> Target:

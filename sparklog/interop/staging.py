@@ -15,6 +15,7 @@ may be gone. Without the directory `sparklog_export_unfinished`, the `.txt` file
 """
 
 import os
+import re
 import shutil
 from collections.abc import Collection, Mapping
 from contextlib import suppress
@@ -28,6 +29,7 @@ from sparklog.storage.local import LocalFiles
 
 NAME: Final = "sparklog_export_unfinished"
 LIST: Final = f"{NAME}.txt"
+_LINE: Final = re.compile(rb"([A-Za-z0-9._-]+-[0-9]{1,10})(?: +(-?[0-9]{1,10} [0-9a-f]+))?")
 
 
 class Staging:
@@ -43,13 +45,14 @@ class Staging:
     def moving(self) -> Mapping[str, str]:
         """The partitions into which an interrupted export has begun to move files.
 
-        The values are the facts about them, from before that export.
+        The values are the facts about them, from before that export. Raises LogDirError for a line
+        that no export writes; empty lines are none.
         """
         if not os.path.isdir(self._path):
             return {}
-        with suppress(FileNotFoundError), open(self._list, encoding="utf-8") as file:
-            lines = (line.partition(" ") for line in file.read().splitlines())
-            return {name: had for name, _, had in lines}
+        with suppress(FileNotFoundError), open(self._list, "rb") as file:
+            lines = ((number, line.strip()) for number, line in enumerate(file, 1))
+            return dict(_listed(self._list, number, line) for number, line in lines if line)
         return {}
 
     def begin(self, topic_partitions: Collection[TopicPartition]) -> None:
@@ -134,6 +137,18 @@ class Staging:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+
+
+def _listed(path: str, number: int, line: bytes) -> tuple[str, str]:
+    """Return partition and facts of a line of LIST. Raises LogDirError."""
+    match = _LINE.fullmatch(line)
+    if match is None:
+        shown = line[:100].decode(errors="backslashreplace")
+        raise LogDirError(
+            f"{path}, line {number}: {shown!r} is not allowed: a line is "
+            f"<topic>-<partition>, alone or with <newest leader epoch> <producer snapshot in hex>"
+        )
+    return match[1].decode(), (match[2] or b"").decode()
 
 
 def replace_file(path: str, data: bytes) -> None:

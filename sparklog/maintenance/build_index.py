@@ -20,8 +20,7 @@ from typing import Any
 from sparklog.clock import Clock
 from sparklog.config import TopicConfig
 from sparklog.errors import SparklogError
-from sparklog.indexes import commit_indexes, rebuilt
-from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from sparklog.indexes import SUFFIXES, commit_indexes, rebuilt
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import SegmentEntry, TopicDescription
@@ -109,7 +108,7 @@ def _sizes(files: Files, topic: TopicDescription) -> Sizes:
     return {
         stat.path.removeprefix(directory): stat.bytes
         for stat in files.list(topic_directory(topic), recursive=True)
-        if stat.path.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX))
+        if stat.path.endswith(SUFFIXES)
     }
 
 
@@ -121,6 +120,7 @@ def index_problem(entry: SegmentEntry, sizes: Sizes | None) -> str | None:
     indexes = (
         (entry.index_path, entry.index_bytes),
         (entry.time_index_path, entry.time_index_bytes),
+        (entry.key_index_path, entry.key_index_bytes or 0),
     )
     if any(size is None for _, size in indexes):
         return "not built"

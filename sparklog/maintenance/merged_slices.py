@@ -177,7 +177,7 @@ def _is_current(image: TopicImage, merge: _Merge) -> bool:
 
     Also False if the cleaner offset now lies between them, or if the topic is closed.
     """
-    if image.closed_ms is not None:
+    if image.deleted_ms is not None:
         return False
     group, found = merge.group, image.partition(merge.entry.partition)
     is_cut = group[0].base_offset < found.cleaner_offset < group[-1].next_offset

@@ -129,7 +129,7 @@ def _removals(image: TopicImage, now_ms: int) -> list[_Removal]:
 
     The topic's configs are the image's: a job that began before a change obeys the change.
     """
-    if image.closed_ms is not None:
+    if image.deleted_ms is not None:
         return []
     config = TopicConfig.parse(image.description.configs)
     found = (_removal(log, config, now_ms) for _, log in sorted(image.partitions.items()))

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,13 +24,12 @@ from sparklog.errors import MissingFileError, SparklogError
 from sparklog.log import key_index
 from sparklog.log.key_index import KeyHashes
 from sparklog.log_reader.isolation import aborted_spans
-from sparklog.log_reader.key_hashes import key_hashes
+from sparklog.log_reader.key_hashes import hashes_of, key_buffers, key_hashes
 from sparklog.log_reader.slices import read_slices
 from sparklog.maintenance.aborted import without_aborted
 from sparklog.metadata.image import Slice
 from sparklog.model import SegmentEntry, SegmentKey
 from sparklog.record.decode import DecodedRecords
-from sparklog.record.kernels.key_hash import hash_rows
 from sparklog.record.kernels.key_table import Keys, find_hashes, mark_superseded
 from sparklog.record.payload import frozen
 from sparklog.storage.files import Files
@@ -116,10 +115,8 @@ class KeyRows:
         if keys.null_count:
             mask = keys.is_valid()
             keys, offsets = keys.filter(mask), offsets.filter(mask)
-        hashes = np.empty(len(keys), np.int64)
-        ends, data = _key_buffers(keys)
-        hash_rows(ends, data, hashes)
-        return cls((offsets.to_numpy() - base_offset).astype(np.uint32), hashes, ends, data)
+        deltas = (offsets.to_numpy() - base_offset).astype(np.uint32)
+        return cls(deltas, hashes_of(keys), *key_buffers(keys))
 
     def sorted_by_hash(self) -> "KeyRows":
         """Return the rows in a stable sort by the top 16 bits of their hashes.
@@ -130,7 +127,7 @@ class KeyRows:
         buffers = [None, pa.py_buffer(self.ends), pa.py_buffer(self.data)]
         keys = pa.Array.from_buffers(pa.binary(), len(self.deltas), buffers)
         return KeyRows(
-            self.deltas[order], self.hashes[order], *_key_buffers(keys.take(pa.array(order)))
+            self.deltas[order], self.hashes[order], *key_buffers(keys.take(pa.array(order)))
         )
 
     def slice(self, start: int, stop: int) -> "KeyRows":
@@ -311,9 +308,3 @@ class KeyTable:
         buffers = [None, pa.py_buffer(self._keys.ends), pa.py_buffer(self._keys.data)]
         keys = pa.Array.from_buffers(pa.large_binary(), len(self._keys.hashes), buffers)
         return Suspects(indexed.deltas[which[:count]], keys.take(pa.array(rows[:count])))
-
-
-def _key_buffers(keys: Any) -> tuple[NDArray[np.int32], Bytes]:
-    _, ends, data = keys.buffers()
-    whole = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    return np.frombuffer(ends, np.int32)[keys.offset : keys.offset + len(keys) + 1], whole

@@ -330,7 +330,7 @@ def _execute(context: JobContext, topic: TopicDescription, garbage: _Garbage) ->
         catalog.commit(topic, plan, operation=VACUUM)
     image = catalog.topic_image(topic)
     topic = image.description  # its configs may have changed since the run began
-    if image.closed_ms is not None:
+    if image.deleted_ms is not None:
         return Outcome(counts={"conflicts": 1})  # deleted meanwhile: its own step erases it
     directory = topic_directory(topic)
     unlinked, unknown, failed = _unlink(context, _doomed(context, image, garbage, now_ms))

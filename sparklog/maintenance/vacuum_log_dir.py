@@ -143,7 +143,7 @@ def _begin_erasing(context: JobContext, topic: TopicDescription) -> bool:
 
     def plan(image: Image) -> Edit | Done:
         known = image.topic(topic.topic_id)
-        if known is None or known.closed_ms != topic.deleted_ms or known.is_erased:
+        if known is None or known.deleted_ms != topic.deleted_ms or known.is_erased:
             return Done()
         return Edit(
             operation=VACUUM,

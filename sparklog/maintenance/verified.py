@@ -11,15 +11,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sparklog.errors import CorruptIndexError, CorruptRecordError, MissingFileError
-from sparklog.indexes import are_right
+from sparklog.errors import CorruptIndexError, CorruptRecordError
+from sparklog.indexes import are_right, key_index_problem
 from sparklog.log.index_view import rises
 from sparklog.log.indexer import Indexes
 from sparklog.log.roll import RollPolicy
 from sparklog.log.salvage import Damage, sound_windows
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import SegmentLog, Window
-from sparklog.log_reader.key_hashes import key_hashes
+from sparklog.log_reader.key_hashes import key_hashes_of_log
 from sparklog.log_reader.opened import log_path, opened
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TopicDescription
@@ -114,9 +114,14 @@ def verified(work: VerifyWork) -> Verdict:
     ]
     if not entry.is_shared and stat.bytes != entry.log_bytes:
         problems.append(f"{path}: it has {stat.bytes} bytes, its row says {entry.log_bytes}")
+    index_problems = [*_index_problems(work, indexes, np.concatenate(seen, axis=1))]
+    try:
+        index_problems += _key_index_problems(work)
+    except CorruptRecordError as error:  # of a record, although its batch's checksum is right
+        others += {str(error)}.difference(others)
     return Verdict(
         log_problems=tuple(problems),
-        index_problems=tuple(_index_problems(work, indexes, np.concatenate(seen, axis=1))),
+        index_problems=tuple(index_problems),
         other_problems=tuple(others),
     )
 
@@ -155,17 +160,21 @@ def _index_problems(work: VerifyWork, indexes: Indexes, batches: Batches) -> Ite
             yield f"{log_path(directory, entry)}: its indexes are not those of the log"
 
 
+def _key_index_problems(work: VerifyWork) -> Iterator[str]:
+    files, entry, directory = work.files, work.entry, topic_directory(work.topic)
+    if entry.key_index_path is not None:
+        keys = key_hashes_of_log(files, directory, entry)
+        problem = key_index_problem(files, directory, entry, keys)
+        if problem is not None:
+            yield problem
+
+
 def _other_problems(files: Files, directory: str, entry: SegmentEntry) -> Iterator[str]:
     path, size = f"{directory}/{entry.txn_index_path}", entry.txn_index_bytes
     stat = None if entry.txn_index_path is None else files.stat(path)
     if entry.txn_index_path is not None and (stat is None or size not in (None, stat.bytes)):
         found = "the file is missing" if stat is None else f"it has {stat.bytes} bytes"
         yield f"{path}: {found}, its row says {size} bytes"
-    if entry.key_index_path is not None:
-        try:
-            key_hashes(files, directory, entry)
-        except (CorruptIndexError, MissingFileError) as error:
-            yield str(error)
 
 
 def _are_valid(segment: SegmentLog, batches: Batches) -> bool:

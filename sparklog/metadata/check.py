@@ -138,7 +138,7 @@ def _check_deletion(topic: TopicImage, edit: TopicEdit) -> None:
     erases a topic before it deletes the first file. From then on the topic cannot come back.
     """
     name = topic.description.name
-    if topic.closed_ms is None:
+    if topic.deleted_ms is None:
         if edit.vacuum_horizon_ms == ALL_FILES_MS:
             raise CommitConflictError(f"topic {name!r} is not deleted (any more): its files stay")
         return

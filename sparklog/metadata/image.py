@@ -147,7 +147,7 @@ class Image:
     def existing(self, topic_id: str) -> TopicImage | None:
         """Return a topic that is not deleted; None if there is none of this id."""
         topic = self.topics.get(topic_id)
-        return None if topic is None or topic.closed_ms is not None else topic
+        return None if topic is None or topic.deleted_ms is not None else topic
 
     def with_topics(self, topics: Mapping[str, TopicImage]) -> "Image":
         """Return the image with topics that were opened; their descriptions do not change."""

@@ -115,7 +115,7 @@ class TopicImage:
         return self._state[1]
 
     @property
-    def closed_ms(self) -> int | None:
+    def deleted_ms(self) -> int | None:
         """When the topic was deleted (ms); None while it lives."""
         return self.description.deleted_ms
 

@@ -87,7 +87,7 @@ def with_pins(catalog: Catalog, ranges: Sequence[ReadRange]) -> list[ReadRange]:
 
 
 def _pin(topic: TopicImage | None, wanted: ReadRange) -> bytes | None:
-    if topic is None or topic.closed_ms is not None:
+    if topic is None or topic.deleted_ms is not None:
         return None
     return pinned(topic.partition(wanted.partition), wanted.start, wanted.end)
 

@@ -63,6 +63,16 @@ class TestShow:
         assert outcome.code == 1
         assert "offsets/1: a source of the stream is no log of topics" in outcome.err
 
+    def test_offsets_that_are_no_text_are_named(
+        self, sparklog: CommandLine, tmp_path: Path
+    ) -> None:
+        folder = checkpoint(tmp_path / "ckpt", "{}")
+        (Path(folder) / "offsets" / "1").write_bytes(b"v1\n{}\n\xff")
+        outcome = sparklog("checkpoint", "show", folder)
+
+        assert outcome.code == 1
+        assert "offsets/1: a source of the stream is no log of topics: '\ufffd'" in outcome.err
+
     def test_what_is_no_checkpoint_is_told(self, sparklog: CommandLine, tmp_path: Path) -> None:
         outcome = sparklog("checkpoint", "show", tmp_path)
         assert outcome.code == 1

@@ -175,13 +175,31 @@ class TestSession:
     def test_is_not_started_before_it_is_needed(self) -> None:
         assert spark_fleet("compact", JobArguments()).map(len, [], "nothing") == []
 
-    def test_needs_the_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.delitem(sys.modules, "sparklog.spark.jobs.fleet")
+    @pytest.mark.parametrize("job", ["compact", "scheduler", "import_log"])
+    def test_needs_the_extra_before_the_jobs_are_loaded(
+        self, monkeypatch: pytest.MonkeyPatch, job: str
+    ) -> None:
         monkeypatch.setitem(sys.modules, "pyspark", None)
+        monkeypatch.setitem(sys.modules, "sparklog.cli.job_commands", None)
+        outcome = CommandLine("log")("jobs", job)
+
+        assert outcome.code == 1
+        assert "this needs the module pyspark: pip install 'sparklog[spark]'" in outcome.err
+
+    def test_needs_every_module_of_the_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delitem(sys.modules, "sparklog.spark.jobs.fleet")
+        monkeypatch.setitem(sys.modules, "pyspark.sql", None)
         outcome = CommandLine("log")("jobs", "compact")
 
         assert outcome.code == 1
         assert "pip install 'sparklog[spark]'" in outcome.err
+
+    def test_shows_the_options_of_a_job_without_the_extra(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "pyspark", None)
+
+        assert "--reindex" in CommandLine().done("jobs", "compact", "--help").text
 
 
 class TestScheduler:
@@ -214,6 +232,14 @@ class TestScheduler:
         assert codes == [1, 1, 1]
         assert [one.log_dirs for one in started] == [["a", "b"], ["c"], ["there"]]
         assert [one.storage for one in started] == [{"AWS_REGION": "x"}, {"A": "1"}, {}]
+
+    def test_takes_a_configuration_with_a_byte_order_mark(
+        self, started: list[SchedulerConfig], file: Path
+    ) -> None:
+        file.write_text('log.dirs = ["there"]', encoding="utf-8-sig")
+
+        assert CommandLine()("jobs", "scheduler", "--config", file).err == ""
+        assert [one.log_dirs for one in started] == [["there"]]
 
     def test_a_variable_does_not_replace_its_log_dirs(
         self, started: list[SchedulerConfig], file: Path, monkeypatch: pytest.MonkeyPatch

@@ -270,17 +270,6 @@ class TestIndexes:
         expected = [] if size is None else [f"{path}: it has 4 bytes, {said}"]
         assert repair(partition).problems == expected
 
-    def test_a_key_index_that_cannot_be_read_is_a_problem(self) -> None:
-        partition = two()
-        path = f"{DIRECTORY}/t-0/keys"
-        partition.with_columns(partition.segments[0], key_index_path="t-0/keys", key_index_bytes=9)
-        (missing,) = check(partition).problems
-        partition.files.write_new(path, b"not keys.")
-
-        assert path in missing
-        problem = f"{path}: the checksum of its directory is wrong"
-        assert repair(partition).problems == [problem]
-
 
 class TestSharedSegment:
     """A slice is held against its row as a file is; the file is longer."""

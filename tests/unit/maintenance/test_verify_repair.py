@@ -99,12 +99,12 @@ class TestRepair:
 
     def test_what_a_log_does_not_say_is_kept(self) -> None:
         partition = damaged()
-        columns = {"delete_horizon_ms": 5, "key_index_path": "t-0/k", "min_timestamp": 3}
+        columns = {"delete_horizon_ms": 5, "txn_index_path": "t-0/x", "min_timestamp": 3}
         partition.with_columns(partition.segments[1], log_crc32c=None, **columns)
         repair(partition)
 
         new = partition.segments[1]
-        assert (new.delete_horizon_ms, new.key_index_path) == (5, "t-0/k")
+        assert (new.delete_horizon_ms, new.txn_index_path) == (5, "t-0/x")
 
     @pytest.mark.parametrize("suffix", [INDEX_SUFFIX, TIME_INDEX_SUFFIX])
     def test_indexes_are_built_anew(self, suffix: str) -> None:

@@ -122,7 +122,7 @@ class TestFold:
         log.commit(lambda _: Edit(operation="DELETE TOPICS", topics=deletion), housekeeping=False)
 
         assert fold(log) is not None
-        assert world.fresh().image().topics[TOPIC_ID].closed_ms == 2
+        assert world.fresh().image().topics[TOPIC_ID].deleted_ms == 2
 
     def test_a_topic_that_must_be_readable_names_the_remedy(self, world: World) -> None:
         world.produce(3)

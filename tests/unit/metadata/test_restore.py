@@ -209,4 +209,22 @@ class TestARestoredCopy:
         sparklog = CommandLine(log_dir)
 
         assert sparklog.done("restore").text.startswith("cluster id ")
-        assert sparklog.done("restore", "--format", "json").json[0].keys() == {"cluster_id"}
+        (row,) = sparklog.done("restore", "--format", "json").json
+        assert row.keys() == {"cluster_id", "notes"}
+        assert row["notes"] == []
+
+    def test_tells_on_the_command_line_what_was_put_aside(self, log_dir: str) -> None:
+        fold(catalog(log_dir).log)
+        path = checkpoint_path(hinted_version(open_files(log_dir), HINT))
+        sparklog = CommandLine(log_dir)
+        told = []
+        for arguments in ([], ["--quiet"], ["--format", "json"]):
+            Path(log_dir, path).write_bytes(b"torn")
+            told.append(sparklog.done("restore", *arguments))
+        text, quiet, row = told
+        aside = f"put aside as {TORN}/{last_part(path)}"
+
+        assert aside in text.lines
+        assert "checkpoint and hint of version 5 are written anew" in text.lines
+        assert quiet.text.startswith("cluster id ")
+        assert f"{aside}.2" in row.json[0]["notes"]

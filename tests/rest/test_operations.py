@@ -213,7 +213,10 @@ class TestRequestIds:
 
     @pytest.mark.parametrize(
         ("path", "body"),
-        [("/topics/t/offsets:lookup", {"lookups": [{"partition": 0, "offset": 0}]}), ("/topics", {})],
+        [
+            ("/topics/t/offsets:lookup", {"lookups": [{"partition": 0, "offset": 0}]}),
+            ("/topics", {}),
+        ],
     )
     def test_stand_in_the_log_with_the_details_of_an_error(
         self,

@@ -71,12 +71,14 @@ class SidePort(asyncio.Protocol):
             self._transport.close()
 
     async def _answer(self, line: bytes) -> bytes:
-        match line.split(b" "):
-            case [b"GET", b"/metrics", _]:
+        method, _, rest = line.partition(b" ")
+        path = rest.partition(b" ")[0].partition(b"?")[0]
+        match method, path:
+            case b"GET", b"/metrics":
                 return _written("200 OK", self._metrics())
-            case [b"GET", b"/metrics/kafka", _]:
+            case b"GET", b"/metrics/kafka":
                 return await self._kafka()
-            case [b"GET", b"/ready", _]:
+            case b"GET", b"/ready":
                 problem = await self._problem()
                 if problem is None:
                     return _written("200 OK", b"ready\n")

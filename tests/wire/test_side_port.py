@@ -125,6 +125,10 @@ class TestSidePort:
             time.sleep(0.6)
         assert not caplog.records
 
+    def test_leaves_a_query_alone(self, side: RunningGateway) -> None:
+        """Prometheus sends the `params` of its configuration to every target."""
+        assert self.get(side, "/ready?probe=1") == "ready\n"
+
     def test_knows_nothing_else(self, side: RunningGateway) -> None:
         with pytest.raises(urllib.error.HTTPError, match="404"):
             self.get(side, "/")

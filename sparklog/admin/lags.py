@@ -13,12 +13,12 @@ from sparklog.admin.lag_states import LagStates
 from sparklog.coordinator.lag import PartitionLag, lag_ms_of, lag_of
 from sparklog.coordinator.lag_state import LagState
 from sparklog.coordinator.requests import CommittedOffset
-from sparklog.errors import LogDirError
+from sparklog.errors import CorruptionError, LogDirError, MissingFileError
 from sparklog.garbage import seldom_collected
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog, topic_of
 from sparklog.metadata.image import Image
-from sparklog.model import TopicPartition
+from sparklog.model import NO_TIMESTAMP, TopicPartition
 
 if TYPE_CHECKING:
     from sparklog.log_reader.kept import KeptSegments
@@ -150,7 +150,10 @@ class _Ends:
         if self._states is None:
             return None, None
         if lag and (place, offset) not in self._times:
-            self._times[place, offset] = self._timestamp(place, offset)
+            try:
+                self._times[place, offset] = self._timestamp(place, offset)
+            except (CorruptionError, MissingFileError):  # the other lags are known all the same
+                self._times[place, offset] = NO_TIMESTAMP
         timestamp = self._times.get((place, offset))
         left = 0 if timestamp is None else lag
         state = self._states.of(group_id, place, self._image, left, self._now_ms)

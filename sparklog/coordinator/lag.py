@@ -20,9 +20,9 @@ class PartitionLag(NamedTuple):
     """The lag of a group in a partition that it has committed, or that one of its members reads.
 
     `current_offset` is None if nothing is committed; the log's offsets are None if the topic does
-    not exist. `lag_ms` is None if it was not requested, or if the next record has no timestamp.
-    `state` is None if it was not requested, or if there is a lag and fewer than two commits are
-    known.
+    not exist. `lag_ms` is None if it was not requested, or if the next record is damaged or has no
+    timestamp. `state` is None if it was not requested, or if there is a lag and fewer than two
+    commits are known.
     """
 
     partition: TopicPartition

@@ -126,16 +126,25 @@ class MetadataLog(FollowedLog):
         return log
 
     def begin_incarnation(self, log_id: str) -> Committed:
-        """Begin a new incarnation, after a restore: followers of the old one refuse its entries."""
+        """Begin a new incarnation, after a restore: followers of the old one refuse its entries.
+
+        It has no gateways: those that are registered serve the original.
+        """
         next_id = ids_after_restore(self.image().next_producer_id)
         ended, self._log_id = self._log_id, log_id
-        edit = Edit(
-            operation=RESTORE,
-            parameters={"log": log_id},
-            ended_log=ended,
-            next_producer_id=next_id,
-        )
-        return self.commit(lambda _: edit)
+
+        def plan(image: Image) -> Edit:
+            gateways = image.brokers.items()
+            return Edit(
+                operation=RESTORE,
+                parameters={"log": log_id},
+                ended_log=ended,
+                next_producer_id=next_id,
+                brokers=dict.fromkeys(image.brokers),
+                replaces={node_id: one.incarnation for node_id, one in gateways},
+            )
+
+        return self.commit(plan)
 
     def _forget(self) -> None:
         super()._forget()

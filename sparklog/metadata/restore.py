@@ -2,7 +2,8 @@
 
 The copy has the entries of its original, so both would seem to be the same log. `restore` puts an
 entry that begins another incarnation, and gives the copy a new cluster id. A process that followed
-the original and now reads the copy gets an error that says so.
+the original and now reads the copy gets an error that says so. The same entry removes the gateways
+of the original: else a gateway of the copy would send its clients to them, for ten seconds.
 
 A copy that was made while commits went on may lack an entry and have a later one, because a listing
 is no snapshot. Such a copy is refused: its log would end at the hole, and later at the old entries.

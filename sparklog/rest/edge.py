@@ -20,7 +20,14 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sparklog.errors import SparklogError
-from sparklog.rest.errors import KAFKA_ERROR, THROTTLED, ApiError, error_body, refusal_of
+from sparklog.rest.errors import (
+    KAFKA_ERROR,
+    REQUEST_ID,
+    THROTTLED,
+    ApiError,
+    error_body,
+    refusal_of,
+)
 from sparklog.rest.metrics import Metrics
 from sparklog.rest.settings import Settings
 from sparklog.tokens import is_loopback
@@ -48,6 +55,7 @@ class Edge:
             await self._app(scope, receive, send)
             return
         exchange = _Exchange(self._settings, self._metrics, scope, (receive, send))
+        REQUEST_ID.set(exchange.request_id)
         started = perf_counter()
         self._metrics.in_progress += 1
         try:

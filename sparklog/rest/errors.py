@@ -8,6 +8,7 @@ is logged, and the client gets a general one.
 
 import logging
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Final, NamedTuple, NoReturn
 
 import orjson
@@ -38,6 +39,9 @@ OUT_OF_TIME: Final = 50303
 
 METHOD_NOT_ALLOWED: Final = 405
 RETRY_AFTER_S: Final = "1"
+
+REQUEST_ID: Final = ContextVar("request_id", default="")
+"""The X-Request-Id of the request that is being answered; it is in the log with its errors."""
 
 log = logging.getLogger("sparklog.rest")
 
@@ -124,7 +128,8 @@ def refusal_of(error: SparklogError) -> ApiError:
     headers = {"Retry-After": RETRY_AFTER_S} if is_passing else None
     if answer.status < 500:
         return ApiError(answer.error_code, error.message, headers)
-    log.error("%s: %s", type(error).__name__, error.message)
+    fields = {"request_id": REQUEST_ID.get()}
+    log.error("%s: %s", type(error).__name__, error.message, extra={"fields": fields})
     offset = vars(error).get("offset")
     where = "" if offset is None else f" (offset {offset})"
     return ApiError(answer.error_code, answer.message + where, headers)

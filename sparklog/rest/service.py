@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import copy_context
 from time import perf_counter
 from typing import Final, NamedTuple, TypeVar
 
@@ -86,14 +87,14 @@ class Service:
         self._admin = ThreadPoolExecutor(1, "admin")
 
     async def _asked(self, pool: ThreadPoolExecutor, question: Callable[[], Answer]) -> Answer:
-        """Run a question on a thread.
+        """Run a question on a thread, in the context of its request.
 
         storage_timeout_ms counts from the wait for a thread on. After it raises StorageError if the
         question has begun, and it goes on; ThrottlingQuotaExceededError if it still waits for a
         thread, and then it never begins.
         """
         timeout_ms = self.settings.storage_timeout_ms
-        asked = pool.submit(question)
+        asked = pool.submit(copy_context().run, question)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await asyncio.wrap_future(asked)

@@ -13,7 +13,11 @@ from sparklog.errors import SparklogError
 from sparklog.service.metrics import CONTENT_TYPE
 
 HEAD_BYTES_MAX: Final = 8 * 1024
-TIMEOUT_S: Final = 10.0
+REQUEST_S: Final = 10.0
+"""How long a client may take to send a request."""
+ANSWER_S: Final = 120.0
+"""How long an answer may take, until the client has it. The metrics of many groups take long where
+the log dir is in an object store, and Prometheus has a time limit of its own."""
 UNREADABLE: Final = "the log dir cannot be read"
 log: Final = logging.getLogger("sparklog.gateway")
 
@@ -40,13 +44,18 @@ class SidePort(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for a request, for a short time."""
         self._transport = transport
-        self._timer = asyncio.get_running_loop().call_later(TIMEOUT_S, self._transport.abort)
+        self._limit(REQUEST_S)
+
+    def _limit(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
         """Answer when the headers are complete."""
         self._head += data
         if b"\r\n\r\n" in self._head:
             self._transport.pause_reading()  # a second request is not read
+            self._timer.cancel()
+            self._limit(ANSWER_S)
             self._task = asyncio.ensure_future(self._answered(self._head.split(b"\r\n", 1)[0]))
         elif len(self._head) > HEAD_BYTES_MAX:
             self._transport.abort()
@@ -55,20 +64,21 @@ class SidePort(asyncio.Protocol):
         """Stop waiting."""
         self._timer.cancel()
 
-    def _end(self, answer: bytes) -> None:
-        self._transport.write(answer)
-        self._transport.close()
-
     async def _answered(self, line: bytes) -> None:
-        self._end(await self._answer(line))
+        answer = await self._answer(line)
+        if not self._transport.is_closing():  # it is, if the answer took too long
+            self._transport.write(answer)
+            self._transport.close()
 
     async def _answer(self, line: bytes) -> bytes:
-        match line.split(b" "):
-            case [b"GET", b"/metrics", _]:
+        method, _, rest = line.partition(b" ")
+        path = rest.partition(b" ")[0].partition(b"?")[0]
+        match method, path:
+            case b"GET", b"/metrics":
                 return _written("200 OK", self._metrics())
-            case [b"GET", b"/metrics/kafka", _]:
+            case b"GET", b"/metrics/kafka":
                 return await self._kafka()
-            case [b"GET", b"/ready", _]:
+            case b"GET", b"/ready":
                 problem = await self._problem()
                 if problem is None:
                     return _written("200 OK", b"ready\n")

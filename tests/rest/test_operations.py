@@ -11,6 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from sparklog.admin import AdminClient
+from sparklog.errors import StorageError
 from sparklog.group_commit.share import Written
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.rest.app import create_app
@@ -209,6 +210,33 @@ class TestRequestIds:
         (record,) = [one for one in caplog.records if one.name == "sparklog.access"]
         fields: dict[str, Any] = vars(record)["fields"]
         assert (fields["request_id"], fields["status"], fields["path"]) == ("me", 200, "/topics/t")
+
+    @pytest.mark.parametrize(
+        ("path", "body"),
+        [
+            ("/topics/t/offsets:lookup", {"lookups": [{"partition": 0, "offset": 0}]}),
+            ("/topics", {}),
+        ],
+    )
+    def test_stand_in_the_log_with_the_details_of_an_error(
+        self,
+        client: TestClient,
+        caplog: pytest.LogCaptureFixture,
+        monkeypatch: pytest.MonkeyPatch,
+        path: str,
+        body: dict[str, Any],
+    ) -> None:
+        def fail(*_: object) -> None:
+            raise StorageError("the disk is gone")
+
+        logging.getLogger("sparklog").propagate = True
+        monkeypatch.setattr("sparklog.rest.routes.offsets._place", fail)
+        monkeypatch.setattr(FollowedTopics, "topics", fail)
+        headers = {"X-Request-Id": "me"}
+        client.request("POST" if body else "GET", path, json=body or None, headers=headers)
+
+        [record] = [one for one in caplog.records if "the disk is gone" in one.getMessage()]
+        assert vars(record)["fields"] == {"request_id": "me"}
 
 
 class TestLogs:

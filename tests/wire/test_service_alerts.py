@@ -13,7 +13,7 @@ from tests.wire.gateways import RunningGateway
 
 RULES = (Path(__file__).parents[2] / "deploy" / "grafana" / "services.yml").read_text()
 METRIC = re.compile(r"\bsparklog_(?:job|gateway)_\w+")
-LABEL = re.compile(r"\$labels\.(\w+)|\{(\w+)!=")
+LABEL = re.compile(r"\$labels\.(\w+)|\{(\w+)!=|by \((\w+), (\w+)\)")
 PROMETHEUS_ADDS = {"instance"}
 
 
@@ -47,3 +47,9 @@ def test_a_job_is_told_before_its_first_run() -> None:
 def test_metrics_and_labels_are_there(told: dict[str, set[str]], rule: str) -> None:
     [metric] = METRIC.findall(rule)
     assert {one for pair in LABEL.findall(rule) for one in pair if one} <= told[metric]
+
+
+def test_of_several_schedulers_one_success_is_enough() -> None:
+    """They share a timetable: of the jobs with long intervals one scheduler may do every run."""
+    by_all = r"time\(\) - max by \(exported_job, log_dir\)\s+\(sparklog_job_last_success"
+    assert len(re.findall(by_all, RULES)) == RULES.count("sparklog_job_last_success")

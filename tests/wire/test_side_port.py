@@ -18,6 +18,7 @@ from sparklog.admin.kafka_metrics import KafkaMetrics
 from sparklog.errors import StorageError
 from sparklog.metadata.follow import FollowedLog
 from sparklog.wire import gateway as wire_gateway
+from sparklog.wire import side_port
 from sparklog.wire.side_port import SidePort
 from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, gateway
@@ -100,6 +101,33 @@ class TestSidePort:
         monkeypatch.setattr(KafkaMetrics, "text", text)
         with pytest.raises(urllib.error.HTTPError, match="503"):
             self.get(side, "/metrics/kafka")
+
+    @pytest.mark.parametrize(("limit", "is_answered"), [("REQUEST_S", True), ("ANSWER_S", False)])
+    def test_has_more_time_for_an_answer_than_for_a_request(
+        self,
+        side: RunningGateway,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+        limit: str,
+        is_answered: bool,
+    ) -> None:
+        def text(*_: object, **__: object) -> bytes:
+            time.sleep(0.5)
+            return b"late"
+
+        monkeypatch.setattr(side_port, limit, 0.1)
+        monkeypatch.setattr(KafkaMetrics, "text", text)
+        if is_answered:
+            assert self.get(side, "/metrics/kafka") == "late"
+        else:
+            with pytest.raises(ConnectionError):
+                self.get(side, "/metrics/kafka")
+            time.sleep(0.6)
+        assert not caplog.records
+
+    def test_leaves_a_query_alone(self, side: RunningGateway) -> None:
+        """Prometheus sends the `params` of its configuration to every target."""
+        assert self.get(side, "/ready?probe=1") == "ready\n"
 
     def test_knows_nothing_else(self, side: RunningGateway) -> None:
         with pytest.raises(urllib.error.HTTPError, match="404"):

@@ -1,5 +1,6 @@
 """Lag in records and in time: its definition, and that of groups of a log dir."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from sparklog.maintenance.job import JobContext
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
+from tests.erasing import flip
 from tests.group_language import Groups
 from tests.group_logs import append_records
 from tests.logs import FOREVER, append, append_to, catalog, columns
@@ -121,6 +123,17 @@ class TestOfGroups:
         admin.delete_records({PLACE: -1})
         [found] = admin.consumer_group_lags()[GROUP]
         assert (found.lag, found.lag_ms) == (3, 0)
+
+    @pytest.mark.parametrize("damage", [lambda path: flip(path, 30), Path.unlink])
+    def test_a_damaged_record_has_no_time_and_hides_no_other_lag(
+        self, admin: AdminClient, log_dir: str, damage: Callable[[Path], object]
+    ) -> None:
+        [path] = Path(log_dir).rglob("*.log")
+        append(log_dir, 1, "a", timestamps=[NOW_MS - 5_000])
+        admin.alter_consumer_group_offsets(GROUP, {PLACE: 1, ("t", 1): 0})
+        damage(path)
+        found = admin.consumer_group_lags()[GROUP]
+        assert [(one.lag, one.lag_ms) for one in found] == [(2, None), (1, 5_000)]
 
     def test_of_a_topic_that_is_gone_only_the_offset_is_known(self, admin: AdminClient) -> None:
         admin.alter_consumer_group_offsets(GROUP, {PLACE: 1})

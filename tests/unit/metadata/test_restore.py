@@ -9,7 +9,7 @@ from sparklog.clock import SystemClock
 from sparklog.errors import CorruptMetadataError, MissingFileError
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.cluster import FIRST_PRODUCER_ID
+from sparklog.metadata.cluster import FIRST_PRODUCER_ID, Broker, Endpoint
 from sparklog.metadata.edit import Edit
 from sparklog.metadata.fold import fold
 from sparklog.metadata.follow import hinted_version
@@ -22,7 +22,7 @@ from sparklog.metadata.names import (
     entry_path,
     last_part,
 )
-from sparklog.metadata.plans.cluster import producer_id_block
+from sparklog.metadata.plans.cluster import producer_id_block, with_broker
 from sparklog.metadata.repair import problems
 from sparklog.metadata.restore import restore
 from sparklog.storage import open_files
@@ -103,6 +103,18 @@ class TestARestoredCopy:
         later = [taken(log_dir) for _ in range(3)]
 
         assert taken(copy).start > max(one.stop for one in [first, *later])
+
+    def test_sends_no_client_to_the_gateways_of_its_original(
+        self, log_dir: str, tmp_path: Path
+    ) -> None:
+        gateway = Broker(3, "first", (Endpoint("PLAINTEXT", "original", 9092),))
+        original = catalog(log_dir).log
+        original.commit(lambda image: with_broker(image, gateway))
+
+        copy = restored(log_dir, tmp_path / "copy")
+
+        assert not catalog(copy).log.image().brokers
+        assert dict(original.image().brokers) == {3: gateway}
 
     @pytest.mark.parametrize("later", [0, 1, 5])
     def test_in_place_of_its_original_refuses_who_followed_that(

@@ -190,11 +190,10 @@ class Shard:
                 out.answer(token, self._delete_offsets(request))
             case DeleteGroupRequest(group_id):
                 out.answer(token, self._delete_group(group_id))
-            case DescribeRequest(group_id):
-                group = self._groups.get(group_id)
-                out.answer(token, described(group) if isinstance(group, Group) else None)
+            case DescribeRequest(group_id, is_held):
+                out.answer(token, described(self._groups.get(group_id), is_held=is_held))
             case _:
-                out.answer(token, [listed(one) for one in self._groups.values()])
+                out.answer(token, listed(self._groups, request.held))
         self._fire(now, may_expire=False)
         return out
 

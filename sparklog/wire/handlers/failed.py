@@ -7,7 +7,7 @@ gets the error.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from sparklog.errors import ErrorCode, InvalidRequestError, SaslAuthenticationError, SparklogError
@@ -23,6 +23,9 @@ Shape = Callable[[Call, Fields], Fields | None]
 Returns None if no answer can tell the error."""
 TOLD_MS: Final = 10_000
 """The least time between two lines of the log about failed requests of a connection."""
+LONG_BYTES: Final = 16 * 1024
+"""A longer request may have a million parts: its answer is made beside the event loop, and has no
+message in each of them."""
 NO_OFFSET: Final = -1
 NO_PRODUCER: Final = -1
 log: Final = logging.getLogger("sparklog.gateway")
@@ -67,25 +70,35 @@ def code_of(api_key: ApiKey, error: SparklogError) -> ErrorCode:
     return _CODES.get(api_key, error.code)
 
 
-def failed(call: Call, error: SparklogError) -> Reply:
+def failed(call: Call, error: SparklogError) -> Reply | Awaitable[Reply]:
     """Return the answer to a request that an error has ended.
 
-    Raises the error if the client is at fault, or if there is no such answer: one for all topics
-    would say that there are none.
+    Raises the error, perhaps when the answer is awaited, if the client is at fault, or if there is
+    no such answer: one for all topics would say that there are none.
     """
     api_key = call.header.api_key
     shape = _SHAPES.get(api_key)
     if shape is None or isinstance(error, InvalidRequestError | SaslAuthenticationError):
         raise error
-    code = code_of(api_key, error)
-    fields = shape(call, {"error_code": code, "error_message": shortened(error.message)})
-    if fields is None:
-        raise error
+    is_long = len(call.frame) > LONG_BYTES
+    message = None if is_long else shortened(error.message)
+    told = {"error_code": code_of(api_key, error), "error_message": message}
+
+    def answered() -> Reply:
+        fields = shape(call, told)
+        if fields is None:
+            raise error
+        _log(call, error)
+        return call.answer(fields)
+
+    return call.gateway.at_length(answered) if is_long else answered()
+
+
+def _log(call: Call, error: SparklogError) -> None:
     session, now_ms = call.session, call.gateway.clock.boot_ms()
     if session.told_ms is None or now_ms - session.told_ms >= TOLD_MS:
         session.told_ms = now_ms
-        log.warning("%s: %s failed: %s", session.peer, api_key.name, error)
-    return call.answer(fields)
+        log.warning("%s: %s failed: %s", session.peer, call.header.api_key.name, error)
 
 
 # -------------------------------------------------------------------------------------- the shapes

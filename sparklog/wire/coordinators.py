@@ -155,7 +155,7 @@ class Coordinators:
 
     async def _topic(self, image: Image) -> TopicDescription:
         topic = image.names.get(OFFSETS_TOPIC)
-        return topic or await self._gateway.auto_created(OFFSETS_TOPIC)
+        return topic or await self._gateway.offsets_topic()
 
     def _at_hand(self, image: Image, topic: TopicDescription, number: int) -> OwnedShard | None:
         """Return the shard of a partition; None unless it is owned in an image with the topic."""

@@ -16,8 +16,9 @@ from sparklog.errors import StorageError
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.metadata.follow import FollowedLog
 from sparklog.wire.config_names import TOPIC
+from sparklog.wire.handlers.call import LONG_BYTES
 from sparklog.wire.handlers.cluster import METADATA_TOPIC
-from sparklog.wire.handlers.failed import _SHAPES, LONG_BYTES, Shape, code_of
+from sparklog.wire.handlers.failed import _SHAPES, Shape, code_of
 from sparklog.wire.versions import ApiKey
 from sparklog.wire.writing import unsigned_varint
 from tests.wire.gateways import Client, RunningGateway, frame_of, gateway

@@ -23,9 +23,6 @@ Shape = Callable[[Call, Fields], Fields | None]
 Returns None if no answer can tell the error."""
 TOLD_MS: Final = 10_000
 """The least time between two lines of the log about failed requests of a connection."""
-LONG_BYTES: Final = 16 * 1024
-"""A longer request may have a million parts: its answer is made beside the event loop, and has no
-message in each of them."""
 NO_OFFSET: Final = -1
 NO_PRODUCER: Final = -1
 log: Final = logging.getLogger("sparklog.gateway")
@@ -80,8 +77,8 @@ def failed(call: Call, error: SparklogError) -> Reply | Awaitable[Reply]:
     shape = _SHAPES.get(api_key)
     if shape is None or isinstance(error, InvalidRequestError | SaslAuthenticationError):
         raise error
-    is_long = len(call.frame) > LONG_BYTES
-    message = None if is_long else shortened(error.message)
+    # A message in each of a million parts would have no bound.
+    message = None if call.is_long else shortened(error.message)
     told = {"error_code": code_of(api_key, error), "error_message": message}
 
     def answered() -> Reply:
@@ -91,7 +88,7 @@ def failed(call: Call, error: SparklogError) -> Reply | Awaitable[Reply]:
         _log(call, error)
         return call.answer(fields)
 
-    return call.gateway.at_length(answered) if is_long else answered()
+    return call.gateway.at_length(answered) if call.is_long else answered()
 
 
 def _log(call: Call, error: SparklogError) -> None:

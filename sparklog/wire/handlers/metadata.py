@@ -7,7 +7,7 @@ validates its offsets.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from sparklog.admin.each import Outcome
@@ -44,22 +44,29 @@ _Found = TopicImage | _Missing
 
 async def metadata(call: Call) -> Reply:
     """Return the answer."""
+    request, wanted = await call.step(lambda: _read(call))
+    topics = await _topics(call, request, wanted)
+    return await call.step(lambda: [_written(call, request, topics)])
+
+
+def _read(call: Call) -> tuple[Any, Sequence[object] | None]:
+    """Return the request, and its topics; None for all topics.
+
+    Each topic comes once, as in Kafka: a short request must not have an answer without bound.
+    """
     request = call.request()
-    # Each topic once, as in Kafka: a short request must not have an answer without bound.
     wanted = request.topics and tuple(dict.fromkeys(request.topics))
-    if call.version == 0 and not wanted:
-        wanted = None
-    return [_written(call, request, await _topics(call, request, wanted))]
+    return request, None if call.version == 0 and not wanted else wanted
 
 
 async def _topics(call: Call, request: object, wanted: Sequence[object] | None) -> Sequence[_Found]:
     """Return the topics of the request, or all that the client may see if `wanted` is None."""
     image = await call.gateway.image()
-    known = [_known(image, one) for one in wanted or ()]
-    image = await call.gateway.opened(image, [topic for topic in known if topic is not None])
     if wanted is None:
         return [_found(image, one) for one in image.names.values() if call.sees(one.name)]
-    found = [_asked(call, image, request, one) for one in wanted]
+    known = await call.step(lambda: [_known(image, one) for one in wanted])
+    opened = await call.gateway.opened(image, [topic for topic in known if topic is not None])
+    found = await call.step(lambda: [_asked(call, opened, request, one) for one in wanted])
     new = [one.name for one in found if isinstance(one, _ToCreate)]
     created = await _created(call, new) if new else {}
     return [created[one.name] if isinstance(one, _ToCreate) else one for one in found]

@@ -1,11 +1,16 @@
 """Groups of either protocol, classic or consumer: questions that both answer."""
 
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Final
+
 from sparklog.coordinator.consumer_group import ConsumerGroup
 from sparklog.coordinator.group import Group
 from sparklog.coordinator.requests import ListedGroup
 from sparklog.coordinator.states import State
 
 AnyGroup = Group | ConsumerGroup
+CLASSIC: Final = "classic"
 
 
 def has_members(group: AnyGroup) -> bool:
@@ -21,7 +26,17 @@ def is_empty(group: AnyGroup) -> bool:
     return not has_members(group) and not is_pending
 
 
-def listed(group: AnyGroup) -> ListedGroup:
-    """Return a group for ListGroups."""
-    kind = "consumer" if isinstance(group, ConsumerGroup) else "classic"
+def listed(groups: Mapping[str, AnyGroup], held: AbstractSet[str]) -> list[ListedGroup]:
+    """Return groups for ListGroups.
+
+    A group of `held` exists as soon as a transaction holds offsets for it
+    (OffsetMetadataManager.replay).
+    """
+    found = [_listed(one) for one in groups.values()]
+    empty = str(State.EMPTY)
+    return found + [ListedGroup(one, "", empty, CLASSIC) for one in held if one not in groups]
+
+
+def _listed(group: AnyGroup) -> ListedGroup:
+    kind = "consumer" if isinstance(group, ConsumerGroup) else CLASSIC
     return ListedGroup(group.group_id, group.protocol_type or "", str(group.state), kind)

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from sparklog.config import TopicConfig
 from sparklog.coordinator.alive import one_lives
 from sparklog.coordinator.batches import batch_of, cut
+from sparklog.coordinator.held_groups import held_by_partition, with_held
 from sparklog.coordinator.lag_window import CommitWindow
 from sparklog.coordinator.offsets import read_commit
 from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, claim, load, newest, offsets_topic
@@ -51,6 +52,7 @@ from sparklog.errors import (
 )
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.image import Image
 from sparklog.model import TopicDescription, TopicPartition
 
 TRIES_MAX: Final = 50
@@ -149,7 +151,8 @@ class GroupLog:
         Each partition is read once. Raises as `ask`.
         """
         with self._lock:
-            topic, shards, answers = self._topic(), dict[int, Shard](), list[Any]()
+            image, shards, answers = self._image(), dict[int, Shard](), list[Any]()
+            topic = image.names.get(OFFSETS_TOPIC)
             reader = None if topic is None else newest(self._catalog, topic)
             for group_id, request in asked:
                 number = 0 if topic is None else partition_of(group_id, topic.num_partitions)
@@ -159,20 +162,24 @@ class GroupLog:
                         if reader is None
                         else self._followed_to(reader, number).shard
                     )
-                answers.append(_answered(shards[number], request, Effects(), Now(0, 0)))
+                told = with_held(request, image)
+                answers.append(_answered(shards[number], told, Effects(), Now(0, 0)))
             return answers
 
     def groups(self) -> list[ListedGroup]:
         """Return all groups, sorted by id. Raises CorruptRecordError, MissingFileError."""
         with self._lock:
-            topic = self._topic()
+            image = self._image()
+            topic = image.names.get(OFFSETS_TOPIC)
             if topic is None:
                 return []
+            held = held_by_partition(image, topic.num_partitions)
             reader, listed = newest(self._catalog, topic), list[ListedGroup]()
             for number in range(topic.num_partitions):
-                if reader.partition(number).log_end_offset:
+                if reader.partition(number).log_end_offset or number in held:
                     shard = self._followed_to(reader, number).shard
-                    listed += _answered(shard, ListRequest(), Effects(), Now(0, 0))
+                    request = ListRequest(held.get(number, frozenset()))
+                    listed += _answered(shard, request, Effects(), Now(0, 0))
             return sorted(listed)
 
     def commits_since(
@@ -273,11 +280,15 @@ class GroupLog:
             if count := sum(is_offset(one.key) for one in effects.records):
                 removed[number] = removed.get(number, 0) + count
 
-    def _topic(self) -> TopicDescription | None:
+    def _image(self) -> Image:
+        """Return the newest image; an empty one without a log dir."""
         try:
-            return self._catalog.topics().get(OFFSETS_TOPIC)
+            return self._catalog.image()
         except LogDirError:
-            return None
+            return Image()
+
+    def _topic(self) -> TopicDescription | None:
+        return self._image().names.get(OFFSETS_TOPIC)
 
     def _newest(self, topic: TopicDescription, number: int) -> _Followed:
         """Return a partition in its newest state."""

@@ -17,6 +17,8 @@ from sparklog.errors import CorruptRecordError
 
 VERSION: Final = 3
 """The version of the value that Kafka 4.1.1 writes."""
+HELD: Final = DescribedGroup(str(State.EMPTY), "", "", ())
+"""A group of which there are only offsets that a transaction holds."""
 
 
 def group_record(group: Group, assignments: Mapping[str, bytes] | None = None) -> Record:
@@ -77,12 +79,15 @@ def restore(group: Group, value: dict[str, Any]) -> None:
         group.state = State.STABLE
 
 
-def described(group: Group) -> DescribedGroup:
-    """Return a group for DescribeGroups.
+def described(group: object, *, is_held: bool) -> DescribedGroup | None:
+    """Return a group for DescribeGroups; None if it is not of this protocol.
 
-    Only a Stable group has a protocol and metadata. Assignments stay until the next ones: during a
-    rebalance they tell who reads which partitions.
+    `is_held`: a transaction holds offsets for the group, so it exists. Only a Stable group has a
+    protocol and metadata. Assignments stay until the next ones: during a rebalance they tell who
+    reads which partitions.
     """
+    if not isinstance(group, Group):
+        return HELD if group is None and is_held else None
     is_stable = group.state is State.STABLE
     protocol = (group.protocol or "") if is_stable else ""
     members = tuple(

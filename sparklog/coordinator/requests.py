@@ -1,6 +1,7 @@
 """The requests to a shard, and its answers. Names and meanings are those of Kafka's protocol."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -231,9 +232,13 @@ class DeleteGroupRequest(NamedTuple):
 
 
 class DescribeRequest(NamedTuple):
-    """DescribeGroups for one group. The answer is a DescribedGroup or None."""
+    """DescribeGroups for one group. The answer is a DescribedGroup or None.
+
+    `is_held`: an open transaction holds offsets for the group.
+    """
 
     group_id: str
+    is_held: bool = False
 
 
 class DescribedMember(NamedTuple):
@@ -329,7 +334,12 @@ class DescribedConsumers(NamedTuple):
 
 
 class ListRequest(NamedTuple):
-    """ListGroups for one shard. The answer is a list of ListedGroup."""
+    """ListGroups for one shard. The answer is a list of ListedGroup.
+
+    `held` are the groups for which open transactions hold offsets.
+    """
+
+    held: AbstractSet[str] = frozenset()
 
 
 class ListedGroup(NamedTuple):

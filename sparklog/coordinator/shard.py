@@ -190,11 +190,10 @@ class Shard:
                 out.answer(token, self._delete_offsets(request))
             case DeleteGroupRequest(group_id):
                 out.answer(token, self._delete_group(group_id))
-            case DescribeRequest(group_id):
-                group = self._groups.get(group_id)
-                out.answer(token, described(group) if isinstance(group, Group) else None)
+            case DescribeRequest(group_id, is_held):
+                out.answer(token, described(self._groups.get(group_id), is_held=is_held))
             case _:
-                out.answer(token, [listed(one) for one in self._groups.values()])
+                out.answer(token, listed(self._groups, request.held))
         self._fire(now, may_expire=False)
         return out
 
@@ -278,8 +277,7 @@ class Shard:
     def _commit(self, request: CommitRequest, now: Now) -> CommitAnswer:
         problem = commit_problem(self._groups.get(request.group_id), request)
         taken = dated(request, now.commit_ms, self._limits.offset_metadata_max_bytes)
-        is_written = not (problem or request.is_transactional)
-        records = offset_records(request.group_id, taken) if is_written else []
+        records = [] if problem else offset_records(request.group_id, taken)
         if not fits(records, self._limits.batch_bytes_max):
             problem = ErrorCode.UNKNOWN_SERVER_ERROR
         if problem:
@@ -290,7 +288,7 @@ class Shard:
         codes: dict[TopicPartition, int] = dict.fromkeys(request.offsets, NONE)
         if len(taken) < len(codes):
             codes |= dict.fromkeys(codes.keys() - taken.keys(), ErrorCode.OFFSET_METADATA_TOO_LARGE)
-        if records:
+        if records and not request.is_transactional:
             self._put(request.group_id, taken)
             self._out.records += records
         self._forget_unused(request.group_id)

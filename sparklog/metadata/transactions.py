@@ -127,7 +127,7 @@ _PARTITIONS_AT: Final = TransactionalId._fields.index("partitions")
 class TransactionalIds:
     """The transactional ids of a log dir. It is immutable."""
 
-    __slots__ = ("_by_producer", "by_id", "open")
+    __slots__ = ("_by_producer", "_held", "by_id", "open")
 
     def __init__(self, found: Iterable[TransactionalId] = ()) -> None:
         listed = list(found)
@@ -139,6 +139,7 @@ class TransactionalIds:
         self._by_producer: Map[int, str] = Map(
             {one.producer_id: one.transactional_id for one in listed}
         )
+        self._held: frozenset[str] | None = None
 
     def get(self, transactional_id: str) -> TransactionalId | None:
         """Return an id; None for one that was never used, or that has expired."""
@@ -157,6 +158,13 @@ class TransactionalIds:
             for one in opened.offsets
             if one.group_id == group_id
         )
+
+    def held_groups(self) -> frozenset[str]:
+        """Return the groups for which open transactions hold offsets."""
+        if self._held is None:
+            every = self.open.values()
+            self._held = frozenset(one.group_id for opened in every for one in opened.offsets)
+        return self._held
 
     def after(
         self, changes: Mapping[str, TransactionalId | None], now_ms: int
@@ -177,7 +185,7 @@ class TransactionalIds:
                 producers[new.producer_id] = name
         found = object.__new__(TransactionalIds)  # it has nothing to list
         found.by_id, found.open = ids.finish(), opened.finish()
-        found._by_producer = producers.finish()
+        found._by_producer, found._held = producers.finish(), None
         return found
 
 

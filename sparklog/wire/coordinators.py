@@ -8,7 +8,8 @@ not claimed: clients ask again and again, and each claim is an entry.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from sparklog.config import TopicConfig
+from sparklog.coordinator.held_groups import held_by_partition, with_held
 from sparklog.coordinator.offsets_topic import claim, load, newest, records
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC, Record
@@ -91,7 +93,7 @@ class Coordinators:
         shard = self._at_hand(image, topic, number)
         if shard is None or not await shard.caught_up(_end_of(image, topic, number)):
             shard = await self._owned(topic, number)
-        return await shard.ask(request)
+        return await shard.ask(with_held(request, image))
 
     def ask_at_once(
         self, request: Request, group_id: str, image: Image
@@ -114,20 +116,25 @@ class Coordinators:
         topic = image.names.get(OFFSETS_TOPIC)
         if topic is None:
             return []
+        # Before the shards are asked: a transaction may end meanwhile.
+        held = held_by_partition(image, topic.num_partitions)
         opened = live_topic(await gateway.opened(image, [topic]), topic.topic_id)
+        known = self._shards.keys() | held.keys()
         numbers = [
             number
             for number in range(topic.num_partitions)
-            if (opened.partition(number).log_end_offset or number in self._shards)
-            and self._owns(number)
+            if (opened.partition(number).log_end_offset or number in known) and self._owns(number)
         ]
-        return [*chain(*await each(numbers, partial(self._listed, topic)))]
+        return [*chain(*await each(numbers, partial(self._listed, topic, held)))]
 
-    async def _listed(self, topic: TopicDescription, number: int) -> Sequence[ListedGroup]:
+    async def _listed(
+        self, topic: TopicDescription, held: Mapping[int, AbstractSet[str]], number: int
+    ) -> Sequence[ListedGroup]:
         """Return the groups of a partition; none if it was claimed meanwhile, as in Kafka."""
         with suppress(NotCoordinatorError):
             shard = await self._owned(topic, number)
-            found: Sequence[ListedGroup] = await shard.ask(ListRequest())
+            request = ListRequest(held.get(number, frozenset()))
+            found: Sequence[ListedGroup] = await shard.ask(request)
             return found
         return ()
 
@@ -148,7 +155,7 @@ class Coordinators:
 
     async def _topic(self, image: Image) -> TopicDescription:
         topic = image.names.get(OFFSETS_TOPIC)
-        return topic or await self._gateway.auto_created(OFFSETS_TOPIC)
+        return topic or await self._gateway.offsets_topic()
 
     def _at_hand(self, image: Image, topic: TopicDescription, number: int) -> OwnedShard | None:
         """Return the shard of a partition; None unless it is owned in an image with the topic."""

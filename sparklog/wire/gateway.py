@@ -2,13 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import uuid4
 
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.admin.each import Outcome
 from sparklog.admin.kafka_metrics import KafkaMetrics
 from sparklog.clock import Clock
 from sparklog.coordinator.offsets_topic import offsets_topic
@@ -235,24 +236,31 @@ class Gateway:
             )
         )
 
-    async def auto_created(self, name: str) -> TopicDescription:
-        """Return a topic; create it with num.partitions partitions if it does not exist.
+    async def offsets_topic(self) -> TopicDescription:
+        """Return __consumer_offsets; create it if it does not exist."""
+        count = self.settings.offsets_topic_num_partitions
+        return await self.administer(lambda: offsets_topic(self.catalog, self.clock, count))
 
-        __consumer_offsets gets its own configs and offsets.topic.num.partitions. Raises as
-        AdminClient.create_topics.
+    async def auto_created(self, names: Collection[str]) -> Mapping[str, Outcome]:
+        """Return topics; create those that do not exist, with num.partitions, in one commit.
+
+        Returns the error of a topic that may not be created. __consumer_offsets has its own
+        configs. Raises as AdminClient.each.
         """
-        settings = self.settings
+        wanted = [
+            NewTopic(one, self.settings.num_partitions) for one in names if one != OFFSETS_TOPIC
+        ]
 
-        def create() -> TopicDescription:
-            if name == OFFSETS_TOPIC:
-                count = settings.offsets_topic_num_partitions
-                return offsets_topic(self.catalog, self.clock, count)
-            try:
-                return self.admin.create_topics([NewTopic(name, settings.num_partitions)])[0]
-            except TopicExistsError:  # another client was first
-                return self.catalog.topic(name)
+        def create() -> dict[str, Outcome]:
+            made = self.admin.each.create_topics(wanted)
+            found = {new.name: one for new, one in zip(wanted, made, strict=True)}
+            for name, one in found.items():
+                if isinstance(one, TopicExistsError):  # another client was first
+                    found[name] = self.catalog.topic(name)
+            return found
 
-        return await self.administer(create)
+        found = await self.administer(create)
+        return found | {one: await self.offsets_topic() for one in names if one == OFFSETS_TOPIC}
 
     async def leave(self) -> None:
         """Give the node id back; an error is only logged."""

@@ -13,7 +13,7 @@ from sparklog.wire.headers import RequestHeader
 class Slot:
     """One request of a connection; `size` are its bytes, `began` is its time."""
 
-    __slots__ = ("_call", "_make", "_reply", "began", "is_token", "size", "work")
+    __slots__ = ("_call", "_has_failed", "_make", "_reply", "began", "is_token", "size", "work")
 
     def __init__(self, call: Call, size: int, began: float, *, is_token: bool) -> None:
         self._call = call
@@ -23,6 +23,7 @@ class Slot:
         self.work: asyncio.Future[Any] | None = None
         """The future that the answer comes from; None if the answer is there already."""
         self._reply: Reply = None
+        self._has_failed = False
         self._make: Callable[[asyncio.Future[Any]], Reply | Awaitable[Reply]] | None = None
 
     @property
@@ -56,4 +57,7 @@ class Slot:
                 return found
             return self._make(self.work)
         except SparklogError as error:
+            if self._has_failed:  # there is no answer that tells the error
+                raise
+            self._has_failed = True
             return failed(self._call, error)

@@ -13,6 +13,7 @@ topic, and the topic may be deleted since.
 import struct
 import weakref
 from functools import cache
+from threading import Lock
 from typing import Final, NamedTuple
 
 from sparklog.log.names import INTERNAL_TOPICS
@@ -41,11 +42,12 @@ class _Kept(NamedTuple):
 
 
 class TopicBytes:
-    """The bytes of topics. For one thread."""
+    """The bytes of topics. For several threads at once."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int], _Kept] = {}
         self._kept_bytes = 0
+        self._keeping = Lock()
 
     def of(self, topic: TopicImage, leader: int, version: int) -> bytes:
         """Return a topic's bytes in a version, from the error code to the last partition."""
@@ -53,7 +55,12 @@ class TopicBytes:
         known = self._kept.get(key)
         if known is not None and known.image() is topic and known.leader == leader:
             return known.data
-        epochs = _epochs(topic)
+        with self._keeping:
+            return self._made(topic, leader, version)
+
+    def _made(self, topic: TopicImage, leader: int, version: int) -> bytes:
+        key = topic.description.topic_id, version
+        known, epochs = self._kept.get(key), _epochs(topic)
         before = None if known is None else known[1:4]
         if known is not None and before == (topic.description, epochs, leader):
             data = known.data

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from datetime import timedelta
+from threading import current_thread
 from types import NoneType, UnionType
-from typing import Any, Final, get_args, get_origin
+from typing import Any, Final, cast, get_args, get_origin
 from uuid import UUID
 
 import pytest
@@ -15,10 +16,12 @@ from sparklog.errors import StorageError
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.metadata.follow import FollowedLog
 from sparklog.wire.config_names import TOPIC
+from sparklog.wire.handlers.call import LONG_BYTES
 from sparklog.wire.handlers.cluster import METADATA_TOPIC
-from sparklog.wire.handlers.failed import _SHAPES, code_of
+from sparklog.wire.handlers.failed import _SHAPES, Shape, code_of
 from sparklog.wire.versions import ApiKey
-from tests.wire.gateways import Client, RunningGateway, gateway
+from sparklog.wire.writing import unsigned_varint
+from tests.wire.gateways import Client, RunningGateway, frame_of, gateway
 from tests.wire.requests import body, versions
 
 GONE: Final = StorageError("the disk is gone")
@@ -102,6 +105,40 @@ def test_none_is_for_all_topics(client: Client, asked: Any) -> None:
     """An answer without topics would say that there are none."""
     client.send(asked)
     assert client.receive_frame() == b""
+
+
+def test_nor_is_one_that_is_long(client: Client) -> None:
+    """A long request is answered beside the event loop: there, too, the error ends it."""
+    asked = body(
+        ApiKey.METADATA,
+        12,
+        topics=None,
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=False,
+    )
+    unknown_tag = b"\x01\x64" + unsigned_varint(LONG_BYTES) + bytes(LONG_BYTES)
+    client.send_frame(frame_of(asked, 0)[:-1] + unknown_tag)
+    assert client.receive_frame() == b""
+
+
+def test_a_long_answer_holds_nobody_up_and_has_no_messages(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: a request of 2 MB must not have an answer of gigabytes."""
+    key, threads = ApiKey.DESCRIBE_CONFIGS, list[str]()
+    shape = _SHAPES[key]
+
+    def noted(*args: Any) -> Any:
+        threads.append(current_thread().name)
+        return shape(*args)
+
+    monkeypatch.setitem(cast("dict[ApiKey, Shape]", _SHAPES), key, noted)
+    named = example(load_request_schema(key, 4)).resources[0]
+    many = (named,) * LONG_BYTES
+    found = client.ask(example(load_request_schema(key, 4), resources=many)).results
+    assert {one.error_code for one in found} == {ErrorCode.kafka_storage_error}
+    assert {one.error_message for one in found} == {None}
+    assert [one.rpartition("_")[0] for one in threads] == ["answer"]
 
 
 def test_the_log_says_why(client: Client, caplog: pytest.LogCaptureFixture) -> None:

@@ -1,8 +1,13 @@
 """Metadata and ApiVersions, in every version that is served."""
 
 import struct
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from threading import current_thread
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -11,9 +16,14 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.tokens import Grant, Principal, Scope
+from sparklog.wire import messages
+from sparklog.wire.handlers.call import LONG_BYTES
+from sparklog.wire.handlers.topics import PARTITIONS_MAX
 from sparklog.wire.topic_ids import uuid_of
 from sparklog.wire.versions import APIS, ApiKey
 from tests.wire.gateways import Client, RunningGateway, gateway, request
+
+handler = import_module("sparklog.wire.handlers.metadata")  # its package names a function so
 
 
 def versions(key: ApiKey) -> range:
@@ -32,8 +42,6 @@ def topics_asked(version: int, *names: str) -> object:
 
 
 def request_topic(version: int) -> type:
-    from importlib import import_module
-
     module = import_module(f"kio.schema.metadata.v{version}.request")
     found: type = module.MetadataRequestTopic
     return found
@@ -130,7 +138,49 @@ class TestMetadata:
         self, running: RunningGateway
     ) -> None:
         make = running.server.gateway.auto_created
-        assert running.run(make("new")) == running.run(make("new"))
+        assert running.run(make(["new"])) == running.run(make(["new"]))
+
+    def test_the_topics_of_a_request_are_made_in_one_commit(self, tmp_path: Path) -> None:
+        """Goal: a client with a hundred new topics waits for one commit, and others too."""
+        names = "a.b", "c", "a_b", "no/good", "__consumer_offsets", "old"
+        with (
+            gateway(tmp_path / "log", auto_create_topics_enable=True) as running,
+            Client(running.port) as client,
+        ):
+            running.server.gateway.admin.create_topics([NewTopic("old", 1)])
+            before = running.server.gateway.catalog.image().version
+            found = client.ask(topics_asked(12, *names)).topics
+            commits = running.server.gateway.catalog.image().version - before
+        bad = ErrorCode.invalid_topic_exception
+        assert [(one.name, one.error_code) for one in found] == [
+            (one, bad if one in ("a_b", "no/good") else ErrorCode.none) for one in names
+        ]
+        assert commits == 2  # __consumer_offsets has one of its own
+
+    def test_a_request_for_many_topics_holds_nobody_up(
+        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Goal: any client may name a million topics, and others must not wait for seconds."""
+        threads = set[str]()
+
+        def noted(function: Callable[..., Any], *args: Any) -> Any:
+            threads.add(current_thread().name.rpartition("_")[0])
+            return function(*args)
+
+        monkeypatch.setattr(messages, "parse", partial(noted, messages.parse))
+        for name in ("_known", "_asked", "_written"):
+            monkeypatch.setattr(handler, name, partial(noted, getattr(handler, name)))
+        running.server.gateway.admin.create_topics([NewTopic("n5", 1)])
+        found = client.ask(topics_asked(12, *[f"n{one}" for one in range(LONG_BYTES // 8)])).topics
+        assert [one.name for one in found if one.error_code == ErrorCode.none] == ["n5"]
+        assert threads == {"answer"}
+
+    def test_too_many_topics_are_not_made(self, tmp_path: Path) -> None:
+        options = {"auto_create_topics_enable": True, "num_partitions": PARTITIONS_MAX // 2}
+        with gateway(tmp_path / "log", **options) as running, Client(running.port) as client:
+            found = client.ask(topics_asked(12, "a", "b", "c")).topics
+            assert running.server.gateway.catalog.topics() == {}
+        assert {one.error_code for one in found} == {ErrorCode.policy_violation}
 
     @pytest.mark.parametrize("name", ["no/good", "__cluster_metadata"])
     def test_no_topic_is_made_of_an_illegal_name(self, tmp_path: Path, name: str) -> None:

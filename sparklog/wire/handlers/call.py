@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sparklog.tokens import Resource, Scope
 from sparklog.wire import messages
@@ -17,6 +17,9 @@ from sparklog.wire.writing import Writer
 if TYPE_CHECKING:
     from sparklog.wire.gateway import Gateway
 
+LONG_BYTES: Final = 16 * 1024
+"""A longer request may have a million parts."""
+Step = TypeVar("Step")
 Reply = Sequence[Piece] | None
 """The pieces of an answer's body; None for no answer."""
 
@@ -51,6 +54,15 @@ class Call:
     def instances(self) -> Sequence[Instance]:
         """The instances that the client can reach: those with its listener (`Instances.at`)."""
         return self.gateway.instances.at(self.session.listener.name)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it takes long to read the request and to write its answer."""
+        return len(self.frame) > LONG_BYTES
+
+    async def step(self, work: Callable[[], Step]) -> Step:
+        """Take a step towards the answer: that of a long request beside the event loop."""
+        return await self.gateway.at_length(work) if self.is_long else work()
 
     def allows(self, scope: Scope, name: str = "", resource: Resource = Resource.TOPIC) -> bool:
         """Whether the client may do this to a resource, by default a topic (`authorization`)."""

@@ -7,7 +7,7 @@ gets the error.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from sparklog.errors import ErrorCode, InvalidRequestError, SaslAuthenticationError, SparklogError
@@ -67,25 +67,35 @@ def code_of(api_key: ApiKey, error: SparklogError) -> ErrorCode:
     return _CODES.get(api_key, error.code)
 
 
-def failed(call: Call, error: SparklogError) -> Reply:
+def failed(call: Call, error: SparklogError) -> Reply | Awaitable[Reply]:
     """Return the answer to a request that an error has ended.
 
-    Raises the error if the client is at fault, or if there is no such answer: one for all topics
-    would say that there are none.
+    Raises the error, perhaps when the answer is awaited, if the client is at fault, or if there is
+    no such answer: one for all topics would say that there are none.
     """
     api_key = call.header.api_key
     shape = _SHAPES.get(api_key)
     if shape is None or isinstance(error, InvalidRequestError | SaslAuthenticationError):
         raise error
-    code = code_of(api_key, error)
-    fields = shape(call, {"error_code": code, "error_message": shortened(error.message)})
-    if fields is None:
-        raise error
+    # A message in each of a million parts would have no bound.
+    message = None if call.is_long else shortened(error.message)
+    told = {"error_code": code_of(api_key, error), "error_message": message}
+
+    def answered() -> Reply:
+        fields = shape(call, told)
+        if fields is None:
+            raise error
+        _log(call, error)
+        return call.answer(fields)
+
+    return call.gateway.at_length(answered) if call.is_long else answered()
+
+
+def _log(call: Call, error: SparklogError) -> None:
     session, now_ms = call.session, call.gateway.clock.boot_ms()
     if session.told_ms is None or now_ms - session.told_ms >= TOLD_MS:
         session.told_ms = now_ms
-        log.warning("%s: %s failed: %s", session.peer, api_key.name, error)
-    return call.answer(fields)
+        log.warning("%s: %s failed: %s", session.peer, call.header.api_key.name, error)
 
 
 # -------------------------------------------------------------------------------------- the shapes

@@ -6,10 +6,11 @@ the partition. It does not rise when another instance leads, because a client th
 validates its offsets.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from sparklog.admin.each import Outcome
 from sparklog.errors import ErrorCode, SparklogError
 from sparklog.log.names import INTERNAL_TOPICS, topic_name_problem
 from sparklog.metadata.image import Image, TopicImage
@@ -18,6 +19,7 @@ from sparklog.tokens import Resource, Scope
 from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.operations import NO_OPERATIONS, cluster_operations, topic_operations
+from sparklog.wire.handlers.topics import check_total
 from sparklog.wire.instances import Instance, leader_of
 from sparklog.wire.topic_ids import NO_UUID, with_uuid
 from sparklog.wire.writing import Writer
@@ -31,27 +33,43 @@ class _Missing(NamedTuple):
     error_code: int
 
 
+class _ToCreate(NamedTuple):
+    """A topic that does not exist yet; the client may create it by asking for it."""
+
+    name: str
+
+
 _Found = TopicImage | _Missing
 
 
 async def metadata(call: Call) -> Reply:
     """Return the answer."""
+    request, wanted = await call.step(lambda: _read(call))
+    topics = await _topics(call, request, wanted)
+    return await call.step(lambda: [_written(call, request, topics)])
+
+
+def _read(call: Call) -> tuple[Any, Sequence[object] | None]:
+    """Return the request, and its topics; None for all topics.
+
+    Each topic comes once, as in Kafka: a short request must not have an answer without bound.
+    """
     request = call.request()
-    # Each topic once, as in Kafka: a short request must not have an answer without bound.
     wanted = request.topics and tuple(dict.fromkeys(request.topics))
-    if call.version == 0 and not wanted:
-        wanted = None
-    return [_written(call, request, await _topics(call, request, wanted))]
+    return request, None if call.version == 0 and not wanted else wanted
 
 
 async def _topics(call: Call, request: object, wanted: Sequence[object] | None) -> Sequence[_Found]:
     """Return the topics of the request, or all that the client may see if `wanted` is None."""
     image = await call.gateway.image()
-    known = [_known(image, one) for one in wanted or ()]
-    image = await call.gateway.opened(image, [topic for topic in known if topic is not None])
     if wanted is None:
         return [_found(image, one) for one in image.names.values() if call.sees(one.name)]
-    return [await _asked(call, image, request, one) for one in wanted]
+    known = await call.step(lambda: [_known(image, one) for one in wanted])
+    opened = await call.gateway.opened(image, [topic for topic in known if topic is not None])
+    found = await call.step(lambda: [_asked(call, opened, request, one) for one in wanted])
+    new = [one.name for one in found if isinstance(one, _ToCreate)]
+    created = await _created(call, new) if new else {}
+    return [created[one.name] if isinstance(one, _ToCreate) else one for one in found]
 
 
 def _name_of(wanted: object) -> str | None:
@@ -73,7 +91,7 @@ def _known(image: Image, wanted: object) -> TopicDescription | None:
     return with_uuid(image, _id_of(wanted)) if name is None else image.names.get(name)
 
 
-async def _asked(call: Call, image: Image, request: object, wanted: object) -> _Found:
+def _asked(call: Call, image: Image, request: object, wanted: object) -> _Found | _ToCreate:
     known = _known(image, wanted)
     name, topic_id = _name_of(wanted), _id_of(wanted)
     if name is None:
@@ -93,11 +111,25 @@ async def _asked(call: Call, image: Image, request: object, wanted: object) -> _
         return _Missing(name, NO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if not call.allows(Scope.ADMIN, name):
         return _Missing(name, NO_UUID, DENIED[Resource.TOPIC])
+    return _ToCreate(name)
+
+
+async def _created(call: Call, names: Sequence[str]) -> Mapping[str, _Found]:
+    """Create topics; all of them have an error if all together have too many partitions."""
+    outcomes: Mapping[str, Outcome | SparklogError]
     try:
-        created = await call.gateway.auto_created(name)
+        check_total(len(names) * call.gateway.settings.num_partitions)
+        outcomes = await call.gateway.auto_created(names)
     except SparklogError as error:
-        return _Missing(name, NO_UUID, error.code)
-    return _found(await call.gateway.image(created), created)
+        outcomes = dict.fromkeys(names, error)
+    topics = [one for one in outcomes.values() if isinstance(one, TopicDescription)]
+    image = await call.gateway.image(*topics)
+    return {
+        name: _found(image, one)
+        if isinstance(one, TopicDescription)
+        else _Missing(name, NO_UUID, one.code)
+        for name, one in outcomes.items()
+    }
 
 
 def _found(image: Image, topic: TopicDescription) -> TopicImage:

@@ -45,7 +45,7 @@ async def create_topics(call: Call) -> Reply:
 
     def prepare(name: str, given: Any) -> NewTopic:
         check_admin(call, name)
-        _check_total(total)
+        check_total(total)
         _check_replicas(call, given)
         configs = {one.name: one.value for one in given.configs}
         check_values(configs, ErrorCode.INVALID_CONFIG)
@@ -72,7 +72,8 @@ def _partition_count(call: Call, given: Any) -> int:
     return int(given.num_partitions)
 
 
-def _check_total(count: int) -> None:
+def check_total(count: int) -> None:
+    """Raise UsageError for more partitions than a request may create."""
     if count > PARTITIONS_MAX:
         raise refused(
             ErrorCode.POLICY_VIOLATION,
@@ -181,7 +182,7 @@ async def create_partitions(call: Call) -> Reply:
 
     def prepare(name: str, given: Any) -> int:
         check_admin(call, name)
-        _check_total(total)
+        check_total(total)
         if given.assignments is not None:
             _check_new_replicas(call, given, counts.get(name))
         return int(given.count)

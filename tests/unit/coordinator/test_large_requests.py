@@ -33,10 +33,15 @@ def test_a_commit() -> None:
     assert ada.commits(7) == 0
 
 
-def test_one_in_a_transaction_is_written_later() -> None:
-    groups = Groups(batch_bytes_max=0)
-    request = CommitRequest(GROUP, {FLIGHTS: CommittedOffset(1)}, is_transactional=True)
-    assert groups.told(request).error_code == 0
+def test_one_in_a_transaction() -> None:
+    """Its offsets wait in the metadata, and every step of the transaction writes them again."""
+    groups = Groups(batch_bytes_max=500)
+    many = {TopicPartition("flights", number): CommittedOffset(1) for number in range(20)}
+    found = groups.told(CommitRequest(GROUP, many, is_transactional=True))
+    assert set(found.partitions.values()) == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    few = CommitRequest(GROUP, {FLIGHTS: CommittedOffset(1)}, is_transactional=True)
+    assert groups.told(few).partitions == {FLIGHTS: 0}
+    assert groups.log == []
 
 
 def test_the_assignments_of_a_leader() -> None:

@@ -113,7 +113,7 @@ def _hour(folder: Path, is_quick: bool) -> list[Figure]:
 
 
 def _fold_if_due(log: MetadataLog) -> None:
-    if is_due(log.read_last(), log.bytes_behind):
+    if is_due(log.last_image, log.bytes_behind):
         fold(log)
 
 

@@ -8,6 +8,7 @@ from sparklog.group_commit.append_slots import Append
 from sparklog.group_commit.appends import AppendCommit, AppendLimits
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import Image
+from sparklog.transactions.end_group import EndGroup
 from tests.client_batches import client_batch
 from tests.waiting import turns_until
 
@@ -18,7 +19,7 @@ class World:
     """An instance in an event loop, and the requests to the topic t."""
 
     def __init__(self, found: Catalog, **limits: Any) -> None:
-        self.commit = AppendCommit(found, AppendLimits(**{"flush": False, **limits}))
+        self.commit = AppendCommit(found, AppendLimits(**{"flush": False, **limits}), EndGroup)
         self.topic_id = found.topic("t").topic_id
         self.images: list[Image] = []
         self.commit.on_commit = self.images.append

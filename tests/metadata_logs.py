@@ -11,6 +11,7 @@ from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata import housekeeping
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.clean import clean
 from sparklog.metadata.edit import (
     Edit,
     FoldEdit,
@@ -19,6 +20,7 @@ from sparklog.metadata.edit import (
     ReceiptKey,
     TopicEdit,
 )
+from sparklog.metadata.fold import fold, is_due
 from sparklog.metadata.image import Image, TopicImage, at_log_end
 from sparklog.metadata.log import MetadataLog
 from sparklog.model import SegmentEntry, TopicDescription
@@ -255,3 +257,10 @@ def lose_topic(catalog: Catalog, name: str) -> None:
         return opened(fold, topics)
 
     runs.opened = damaged  # type: ignore[method-assign] # wrong on purpose
+
+
+def keep_house_now(log: MetadataLog) -> None:
+    """Fold and clean in this thread if a fold is due: housekeeping without a thread of its own."""
+    if is_due(log.last_image, log.bytes_behind):
+        fold(log)
+        clean(log)

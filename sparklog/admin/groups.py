@@ -127,7 +127,7 @@ class GroupAdmin:
         """Return the offsets of an answer, without those of an earlier topic of the same name."""
         offsets = answer.offsets
         # The image that the answer was read from: over an object store a newer one is a request.
-        if offsets and (younger := younger_topics(self._catalog.log.read_last(), offsets)):
+        if offsets and (younger := younger_topics(self._catalog.log.last_image, offsets)):
             offsets = without_stale(self._catalog.image(*younger), younger, offsets)
         return {place: one for place, one in offsets.items() if one is not None}
 

@@ -86,9 +86,9 @@ class ConsumerGroup:
         """Whether the log has no record of the group."""
         return not self.epoch and not self.members
 
-    def no_records(self) -> list[Record]:
-        """Return the records that delete this group, which has no members."""
-        return records.no_group_records(self.group_id, self.targets)
+    def tombstones(self) -> list[Record]:
+        """Return the tombstones of this group, which has no members."""
+        return records.group_tombstones(self.group_id, self.targets)
 
     def topics_among(self, topics: Collection[str]) -> Collection[str]:
         """Return those of some topics that members subscribe to."""
@@ -318,7 +318,7 @@ class ConsumerGroup:
 
     def _remove(self, member: ConsumerMember, out: Effects) -> None:
         self._forget(member.member_id)
-        out.records += records.no_member_records(self.group_id, member.member_id)
+        out.records += records.member_tombstones(self.group_id, member.member_id)
         for kind in (MEMBER, REVOCATION):
             self._timers.cancel(Timer(self.group_id, kind, member.member_id))
 
@@ -344,9 +344,9 @@ class ConsumerGroup:
             case kinds.CONSUMER_TARGET_MEMBER:
                 self.targets[member_id] = records.partitions_of(value["topicPartitions"])
             case kinds.CONSUMER_MEMBER:
-                self._set(member_id, records.told(value))
+                self._set(member_id, records.subscription_of(value))
             case _:
-                self._set(member_id, records.current(value))
+                self._set(member_id, records.assignment_of(value))
 
     def _set(self, member_id: str, fields: Mapping[str, Any]) -> None:
         member = self.members.get(member_id) or ConsumerMember(member_id=member_id)

@@ -71,22 +71,22 @@ def current_record(group_id: str, member: ConsumerMember) -> Record:
     return write_record(CONSUMER_CURRENT, _member(group_id, member.member_id), 0, value)
 
 
-def no_member_records(group_id: str, member_id: str) -> list[Record]:
-    """Return the records that delete a member."""
+def member_tombstones(group_id: str, member_id: str) -> list[Record]:
+    """Return the tombstones of a member's records."""
     key = _member(group_id, member_id)
     kinds = (CONSUMER_CURRENT, CONSUMER_TARGET_MEMBER, CONSUMER_MEMBER)
     return [write_record(kind, key) for kind in kinds]
 
 
-def no_group_records(group_id: str, member_ids: Iterable[str]) -> list[Record]:
-    """Return the records that delete a group and the targets of its members."""
-    members = [one for member_id in member_ids for one in no_member_records(group_id, member_id)]
+def group_tombstones(group_id: str, member_ids: Iterable[str]) -> list[Record]:
+    """Return the tombstones of a group's records, and of those of members with a target."""
+    members = [one for member_id in member_ids for one in member_tombstones(group_id, member_id)]
     kinds = (CONSUMER_TARGET, CONSUMER_EPOCH)
     return members + [write_record(kind, {"groupId": group_id}) for kind in kinds]
 
 
-def told(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a member that its member record (type 5) has."""
+def subscription_of(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a ConsumerMember that its member record (type 5) has."""
     return {
         "instance_id": value["instanceId"],
         "rack_id": value["rackId"],
@@ -99,8 +99,8 @@ def told(value: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def current(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a member that its assignment record (type 8) has.
+def assignment_of(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a ConsumerMember that its assignment record (type 8) has.
 
     Raises CorruptRecordError for an unknown state.
     """

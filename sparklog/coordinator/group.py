@@ -293,11 +293,11 @@ class Group:
         """Take a Heartbeat; return the error code of the answer."""
         if problem := generation_problem(self, request):
             return problem
-        self.is_alive(request.member_id, now)
+        self.renew_session(request.member_id, now)
         return ErrorCode.REBALANCE_IN_PROGRESS if self.state is State.PREPARING else NONE
 
-    def is_alive(self, member_id: str, now: Now) -> None:
-        """Restart a member's session: it has sent a request."""
+    def renew_session(self, member_id: str, now: Now) -> None:
+        """Begin a member's session again: it has sent a request."""
         self._session(member_id, self.members[member_id].session_timeout_ms, now)
 
     def leave(self, request: LeaveRequest, token: Token, now: Now, out: Effects) -> None:

@@ -49,8 +49,8 @@ def group_record(group: Group, assignments: Mapping[str, bytes] | None = None) -
     return write_record(GROUP_METADATA, {"group": group.group_id}, VERSION, value)
 
 
-def no_group_record(group_id: str) -> Record:
-    """Return the record that deletes a group."""
+def group_tombstone(group_id: str) -> Record:
+    """Return the tombstone of a group's record."""
     return write_record(GROUP_METADATA, {"group": group_id})
 
 

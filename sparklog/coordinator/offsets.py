@@ -266,9 +266,10 @@ def _epoch_problem(group: ConsumerGroup, member_id: str, epoch: int) -> int:
 
 
 def kept_topics(group: AnyGroup, topics: Collection[str]) -> Collection[str] | None:
-    """Return the topics whose offsets must stay, because members read them: all such of `topics`.
+    """Return the topics whose offsets must stay, because members subscribe to them.
 
-    Returns None if no offset of the group may be deleted.
+    Among `topics` none is missing; other topics may be. Returns None if no offset of the group may
+    be deleted.
     """
     if isinstance(group, ConsumerGroup):
         return group.topics_among(topics)

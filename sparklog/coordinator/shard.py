@@ -20,7 +20,7 @@ from sparklog.coordinator.group import Group
 from sparklog.coordinator.group_record import (
     described,
     group_record,
-    no_group_record,
+    group_tombstone,
     restore,
 )
 from sparklog.coordinator.offsets import (
@@ -142,7 +142,7 @@ class Shard:
                 group.loaded(now)
                 continue
             for member in group.members:
-                group.is_alive(member.member_id, now)
+                group.renew_session(member.member_id, now)
         check_ms = self._limits.offsets_retention_check_interval_ms
         self._timers.set(_EXPIRY, now.timer_ms + check_ms)
 
@@ -225,7 +225,7 @@ class Shard:
                 problem = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
                 self._out.answer(token, JoinAnswer(problem, member_id))
                 return
-            self._out.records += known.no_records()
+            self._out.records += known.tombstones()
         group = known if isinstance(known, Group) else self._classic(request.group_id)
         group.join(request, token, now, self._out)
         self._forget_unused(request.group_id)
@@ -241,7 +241,7 @@ class Shard:
                 message = f"Group {group_id} {why}."
                 return ConsumerAnswer(ErrorCode.GROUP_ID_NOT_FOUND, message)
             if group is not None and not group.is_unused:
-                self._out.records.append(no_group_record(group_id))
+                self._out.records.append(group_tombstone(group_id))
             group = self._consumers(group_id)
         answer = group.heartbeat(request, now, self._out)
         self._forget_unused(group_id)
@@ -284,7 +284,7 @@ class Shard:
             return CommitAnswer(problem, dict.fromkeys(request.offsets, problem))
         group = self._group(request.group_id)
         if isinstance(group, Group) and request.member_id in group.members:
-            group.is_alive(request.member_id, now)
+            group.renew_session(request.member_id, now)
         codes: dict[TopicPartition, int] = dict.fromkeys(request.offsets, NONE)
         if len(taken) < len(codes):
             codes |= dict.fromkeys(codes.keys() - taken.keys(), ErrorCode.OFFSET_METADATA_TOO_LARGE)
@@ -392,7 +392,7 @@ class Shard:
         """Remove a group that has neither offsets nor members."""
         self._groups.pop(group.group_id)
         if isinstance(group, ConsumerGroup):
-            self._out.records += group.no_records()
+            self._out.records += group.tombstones()
         else:
             group.end_timers()
-            self._out.records.append(no_group_record(group.group_id))
+            self._out.records.append(group_tombstone(group.group_id))

@@ -5,9 +5,14 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 MEMBER: Final = "member"
+"""The kind of the timer that ends a member's session, or drops a pending member id."""
 JOIN: Final = "join"
+"""The kind of the timer that ends the wait for the JoinGroups of a rebalance."""
 SYNC: Final = "sync"
+"""The kind of the timer that removes the members without a SyncGroup of this generation."""
 REVOCATION: Final = "revocation"
+"""The kind of the timer that removes a member of a consumer group that does not give partitions up.
+"""
 
 
 class State(StrEnum):

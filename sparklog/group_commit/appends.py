@@ -92,7 +92,7 @@ class AppendCommit:
         self,
         catalog: Catalog,
         limits: AppendLimits,
-        together: Callable[[Sequence[Any]], Companions] | None = None,
+        together: Callable[[Sequence[Any]], Companions],
     ) -> None:
         """`together` makes a group's Companions of the objects that `join` has taken."""
         self._together = together
@@ -272,7 +272,7 @@ class AppendCommit:
         """Write a group on the thread; then `_landed` answers its requests."""
         slots = [slot for one in group for slot in one.slots]
         joined = [one.companion for one in group if one.companion is not None]
-        companions = None if self._together is None or not joined else self._together(joined)
+        companions = self._together(joined) if joined else None
         loop = asyncio.get_running_loop()
         self._thread.do(partial(self._write, loop, group, slots, companions))
 

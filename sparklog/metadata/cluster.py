@@ -17,6 +17,9 @@ PRODUCER_ID_BLOCK: Final = 1_000
 FIRST_PRODUCER_ID: Final = 2**40
 """The smallest id of a block: producer ids of imported logs are mostly below it."""
 
+RANDOM_ID_BYTES: Final = 5
+"""How many random bytes choose the first producer id of a log dir."""
+
 PRODUCER_IDS_SKIPPED: Final = 2**32
 """How many producer ids a restored log dir skips: its original may have given them meanwhile."""
 
@@ -57,6 +60,14 @@ class ScramCredential(NamedTuple):
 
 UserKey = tuple[str, str]
 """The name of a user, and the mechanism of its credential."""
+
+
+def random_producer_id(random: bytes) -> int:
+    """Return a first producer id for a log dir, chosen by RANDOM_ID_BYTES random bytes.
+
+    It is one of 2^40 ids. So logs that are imported into one log dir seldom have ids in common.
+    """
+    return FIRST_PRODUCER_ID + int.from_bytes(random, "big")
 
 
 def ids_after_restore(next_producer_id: int) -> int | None:

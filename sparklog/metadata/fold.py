@@ -47,7 +47,7 @@ FOLD_AT_THE_LATEST_BYTES: Final = 4 * 1024 * 1024
 RETENTION: Final = Retention()
 
 
-def is_due(image: Image, bytes_behind: int = 0) -> bool:
+def is_due(image: Image, bytes_behind: int) -> bool:
     """Whether the committer of the image's version should fold."""
     behind = image.version - image.fold.cover
     is_now = behind > 1 and image.version % FOLD_EVERY == 0

@@ -89,7 +89,7 @@ class FollowedLog:
         For the present incarnation it is the version that was read last. Later versions of an
         earlier incarnation exist only in the log dir that this one was restored from.
         """
-        return {**dict(self._read.ended_logs), self._log_id: self._read.version}
+        return {**dict(self.last_image.ended_logs), self._log_id: self.last_image.version}
 
     @property
     def keep_ms(self) -> int:
@@ -104,7 +104,7 @@ class FollowedLog:
         """
         with self._reading:
             self._follow()
-            image = self._image = self.opened_at(self._read, topics)
+            image = self._image = self.opened_at(self.last_image, topics)
             return image
 
     @property
@@ -119,9 +119,13 @@ class FollowedLog:
         image = self._image
         return 0 if image is None else image.stamp.timestamp_ms
 
-    def read_last(self) -> Image:
-        """Return the image that was read last; does not look for a newer one."""
-        return self._read
+    @property
+    def last_image(self) -> Image:
+        """The image that was read or committed last. Raises MissingFileError before the first."""
+        image = self._image
+        if image is None:
+            raise MissingFileError(f"{CLUSTER_METADATA}: the log was not read yet")
+        return image
 
     def current(self) -> Image | None:
         """Return the image read last if no commit came since, without reading a file.
@@ -159,7 +163,7 @@ class FollowedLog:
         """
         with self._reading:
             self._follow()
-            image, errors = self.sound_at(self._read, topics)
+            image, errors = self.sound_at(self.last_image, topics)
             self._image = image
             return image, errors
 
@@ -191,13 +195,6 @@ class FollowedLog:
     def go_on_from(self, image: Image, log_id: str) -> None:
         """Go on from `image` as if it was read; repair has built it without damaged files."""
         self._image, self._log_id, self._looked_ms = image, log_id, self.clock.boot_ms()
-
-    @property
-    def _read(self) -> Image:
-        image = self._image
-        if image is None:
-            raise MissingFileError(f"{CLUSTER_METADATA}: the log was not read yet")
-        return image
 
     # ------------------------------------------------------------------------------------- follow
 
@@ -273,7 +270,7 @@ class FollowedLog:
             raise
         finally:
             self._is_opening = False
-        found = self._read
+        found = self.last_image
         is_other = log_id and self._log_id != log_id
         if is_other or (known is not None and found.version < known.version):
             other_id = self._log_id
@@ -302,12 +299,12 @@ class FollowedLog:
             if image is not None:
                 self._read_on(image)
             mark = newest_mark(self.files)
-            if image is None or self._read.version + 1 < mark.first_kept:
+            if image is None or self.last_image.version + 1 < mark.first_kept:
                 at = mark.fold
                 continue
-            if self._read.version < at:
+            if self.last_image.version < at:
                 raise CorruptMetadataError(
-                    f"{entry_path(self._read.version + 1)} is missing, and {HINT} names {at}: "
+                    f"{entry_path(self.last_image.version + 1)} is missing, and {HINT} names {at}: "
                     f"after a power cut, run sparklog verify --repair"
                 )
             return

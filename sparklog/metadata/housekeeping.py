@@ -89,13 +89,13 @@ atexit.register(wait_for_folds)
 
 def keep_house(log: MetadataLog) -> None:
     """Fold in the background if a fold is due; for one log only one thread at a time."""
-    if is_due(log.read_last(), log.bytes_behind):
+    if is_due(log.last_image, log.bytes_behind):
         _fold_in_background(log)
 
 
 def keep_house_late(log: MetadataLog) -> None:
     """Fold in the background if the housekeeper should have folded long ago."""
-    image = log.read_last()
+    image = log.last_image
     if not is_overdue(image, log.bytes_behind, LATE):
         return
     house, now_ms = _house_of(log), log.clock.boot_ms()
@@ -122,13 +122,6 @@ def _fold_in_background(log: MetadataLog) -> None:
         house.thread.start()
     except RuntimeError:  # no thread is left, or the interpreter ends
         house.thread = None
-
-
-def keep_house_now(log: MetadataLog) -> None:
-    """Fold and clean in this thread if a fold is due; for tests and measurements."""
-    if is_due(log.read_last(), log.bytes_behind):
-        fold(log)
-        clean(log)
 
 
 def keep_house_while(waits: Callable[[int, float], bool], log: MetadataLog) -> None:

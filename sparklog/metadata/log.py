@@ -368,7 +368,7 @@ class MetadataLog(FollowedLog):
         Raises CommitOutcomeUnknownError if that fails: others see the commit, but a power cut may
         still undo it.
         """
-        wanted = self._read.version if version is None else version
+        wanted = self.last_image.version if version is None else version
         if self._synced >= wanted:
             return
         with self._syncing:

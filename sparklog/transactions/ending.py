@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
@@ -28,7 +29,7 @@ from sparklog.metadata.producers import ProducerState
 from sparklog.metadata.transactions import PendingOffset
 from sparklog.model import AbortedRange, SegmentEntry, SegmentKey, TopicPartition
 from sparklog.record.markers import ABORT, COMMIT, encode_marker
-from sparklog.transactions.pieces import Piece, in_a_row, offsets_batch, row_of
+from sparklog.transactions.pieces import Piece, in_a_row, row_of
 
 END: Final = "END TRANSACTION"
 
@@ -170,7 +171,7 @@ def _append_offsets(
             )
             for one in some
         ]
-        data = offsets_batch(records, now_ms, place.log.leader_epoch)
+        data = batch_of(records, now_ms, leader_epoch=place.log.leader_epoch)
         place.batches.append(_Batch(data, len(records), None))
 
 

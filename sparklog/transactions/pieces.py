@@ -8,8 +8,6 @@ the row.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from sparklog.coordinator.batches import batch_of
-from sparklog.coordinator.records import Record
 from sparklog.group_commit.companions import Place
 from sparklog.log_writer import SharedSegment
 from sparklog.metadata.catalog import Catalog
@@ -29,13 +27,6 @@ class Piece(NamedTuple):
     data: bytes
     records: tuple[int, ...]
     producer_ids: tuple[int, ...] = ()
-
-
-def offsets_batch(records: Sequence[Record], now_ms: int, leader_epoch: int) -> bytes:
-    """Return records of __consumer_offsets as one batch with a leader epoch."""
-    data = bytearray(batch_of(records, now_ms))
-    data[layout.LEADER_EPOCH : layout.MAGIC] = leader_epoch.to_bytes(4, "big", signed=True)
-    return bytes(data)
 
 
 def in_a_row(batches: Sequence[bytes], records: Sequence[int]) -> bytes:

@@ -14,7 +14,7 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.cluster import FIRST_PRODUCER_ID
+from sparklog.metadata.cluster import RANDOM_ID_BYTES, random_producer_id
 from sparklog.metadata.image import Image
 from sparklog.metadata.plans.transactions import (
     NOBODY,
@@ -40,8 +40,6 @@ from sparklog.metadata.transactions import (
 from sparklog.transactions.end_group import End, Ends
 from sparklog.transactions.timeouts import expired, without_expired
 
-RANDOM_BYTES: Final = 5
-"""The first producer id of a log dir is random: one of 2^40."""
 TIMEOUT_MAX_MS: Final = 900_000
 """The default of transaction.max.timeout.ms."""
 TRIES: Final = 5
@@ -59,7 +57,7 @@ class EndOfStep(End):
         self._step = step
         self._is_commit = is_commit
         self._bumps = bumps
-        self._random_start = _random_start()
+        self._random_start = random_producer_id(os.urandom(RANDOM_ID_BYTES))
         self._seen: TransactionalId | None = None
 
     def _decided(self, image: Image) -> Ending | None:
@@ -122,7 +120,7 @@ class Transactions:
         )
 
     def _initialized(self, transactional_id: str, timeout_ms: int, expected: Producer) -> Producer:
-        start = _random_start()
+        start = random_producer_id(os.urandom(RANDOM_ID_BYTES))
         committed = self._catalog.log.commit(
             lambda image: initialized(image, transactional_id, timeout_ms, expected, start)
         )
@@ -227,7 +225,3 @@ def _known(image: Image, transactional_id: str) -> TransactionalId:
 
 def _producer(known: TransactionalId) -> Producer:
     return Producer(known.producer_id, known.epoch)
-
-
-def _random_start() -> int:
-    return FIRST_PRODUCER_ID + int.from_bytes(os.urandom(RANDOM_BYTES), "big")

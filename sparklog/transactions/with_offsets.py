@@ -11,7 +11,8 @@ offsets are written again. The files of the other writes stay.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from sparklog.coordinator.group_log import GroupLog, PlannedAppend
+from sparklog.coordinator.batches import batch_of
+from sparklog.coordinator.group_log import TRIES_MAX, GroupLog, PlannedAppend
 from sparklog.coordinator.offset_checks import check_offsets
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommitRequest, CommittedOffset
@@ -21,10 +22,8 @@ from sparklog.metadata.catalog import Catalog, Landed, Write
 from sparklog.metadata.edit import TopicEdit
 from sparklog.metadata.image import TopicImage
 from sparklog.model import SegmentEntry, TopicDescription, TopicPartition
-from sparklog.transactions.pieces import Piece, offsets_batch, row_of, written
+from sparklog.transactions.pieces import Piece, row_of, written
 
-TRIES: Final = 50
-"""How often groups are checked again because others have written to their partitions."""
 _BOTH: Final = (True, False)
 
 GroupOffsets = Mapping[str, Mapping[TopicPartition, CommittedOffset]]
@@ -59,7 +58,7 @@ def commit_with_offsets(
     if not commits:
         return catalog.commit_all(writes, operation=operation, parameters=parameters)
     groups = GroupLog(catalog)
-    for _ in range(TRIES):
+    for _ in range(TRIES_MAX):
         try:
             joined = [*writes, _write_of(catalog, groups.planned(commits), writes[0])]
             found = catalog.commit_all(joined, operation=operation, parameters=parameters)
@@ -80,7 +79,7 @@ def _write_of(catalog: Catalog, planned: Sequence[PlannedAppend], like: Write) -
     for one in planned:
         newest = image.partition(one.partition).leader_epoch
         epoch = newest if one.leader_epoch is None else one.leader_epoch
-        data = offsets_batch(one.records, now_ms, epoch)
+        data = batch_of(one.records, now_ms, leader_epoch=epoch)
         piece = Piece(topic.topic_id, one.partition, data, (len(one.records),))
         batches.append((one, piece, epoch))
     places, shared = written(catalog, {piece.data for _, piece, _ in batches})

@@ -12,7 +12,9 @@
     gateway            the state that handlers share: topics, commits, instances
     instances          the gateways of a log dir; membership: which of them are alive
     coordinators       the groups of this instance; owned_shard: one partition of them
-    watch              fetches that wait for records
+    watch              fetches that wait for records; looks: reads of the newest image
+    limits, throttle   how many connections and bytes there may be; when producers have to wait
+    configs            configs as clients see them; broker_configs: the settings of this instance
     tidying            the housekeeper, a process beside the gateway: merges, compaction, folds
     transaction_ends   aborts transactions that have timed out
 

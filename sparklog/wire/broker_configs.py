@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final, get_args, get_origin
 
 from sparklog.config import TOPIC_CONFIG_KEYS, ConfigType
-from sparklog.wire.config_names import SYNONYMS, Config, Source, Synonym, default_of
+from sparklog.wire.configs import SYNONYMS, Config, Source, Synonym, default_of
 from sparklog.wire.settings import Settings
 
 PARTITIONS_DESCRIBED_MAX: Final = 2000

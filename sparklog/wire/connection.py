@@ -85,7 +85,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take the bytes that came; a connection that is closing takes none."""
-        if self._is_closing or self._gateway.has_stood_still():
+        if self._is_closing or self._gateway.cut_off_after_standstill():
             return
         self._gateway.metrics.in_bytes += nbytes
         try:

@@ -34,7 +34,7 @@ from sparklog.wire.frames import LargeFrames, new_buffer
 from sparklog.wire.instances import Instances, instance_of, leader_of
 from sparklog.wire.limits import Limits
 from sparklog.wire.looks import Looks
-from sparklog.wire.membership import Membership, left
+from sparklog.wire.membership import Membership, try_to_leave
 from sparklog.wire.metrics import Metrics
 from sparklog.wire.producer_ids import ProducerIds
 from sparklog.wire.sending import Sent
@@ -264,7 +264,7 @@ class Gateway:
 
     async def leave(self) -> None:
         """Give the node id back; an error is only logged."""
-        await asyncio.get_running_loop().run_in_executor(self._heart, left, self.membership)
+        await asyncio.get_running_loop().run_in_executor(self._heart, try_to_leave, self.membership)
 
     async def close(self) -> None:
         """Finish all accepted requests: commit and answer them.
@@ -308,7 +308,7 @@ class Gateway:
         for connection in list(self.connections):
             connection.cut_off("shutdown", why)
 
-    def has_stood_still(self) -> bool:
+    def cut_off_after_standstill(self) -> bool:
         """Close all connections if this process stood still; return whether it did."""
         is_over = self.standstill.is_over()
         if is_over:
@@ -316,7 +316,7 @@ class Gateway:
         return is_over
 
     def keep_house(self) -> None:
-        """See to the housekeeper."""
+        """Start the housekeeper if it is needed, and note how late it is."""
         self.housekeeper.look(self.catalog.last_version)
         self.throttle.note(self.housekeeper.lag_ms)
 

@@ -88,10 +88,10 @@ def _behind_tags(frame: memoryview, at: int) -> int:
     """Return the position behind tagged fields; the fields of a header are not used."""
     if at < len(frame) and not frame[at]:  # mostly there are none
         return at + 1
-    count, at = unsigned_varint(frame, at)
+    count, at = read_varint(frame, at)
     for _ in range(checked_tags(count)):
-        _, at = unsigned_varint(frame, at)
-        size, at = unsigned_varint(frame, at)
+        _, at = read_varint(frame, at)
+        size, at = read_varint(frame, at)
         at += size
     if at > len(frame):
         raise InvalidRequestError("tagged fields beyond the end of the request")
@@ -105,8 +105,11 @@ def checked_tags(count: int) -> int:
     return count
 
 
-def unsigned_varint(data: memoryview | bytes, at: int) -> tuple[int, int]:
-    """Return an unsigned varint, and the position behind it. Raises InvalidRequestError."""
+def read_varint(data: memoryview | bytes, at: int) -> tuple[int, int]:
+    """Return the unsigned varint at a position, and the position behind it.
+
+    Raises InvalidRequestError.
+    """
     value = 0
     for place in range(_VARINT_MAX):
         if at + place >= len(data):

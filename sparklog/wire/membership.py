@@ -168,7 +168,7 @@ def _node_id(image: Image, endpoints: tuple[Endpoint, ...]) -> int:
     return next(number for number in range(len(image.brokers) + 1) if number not in image.brokers)
 
 
-def left(membership: Membership) -> None:
+def try_to_leave(membership: Membership) -> None:
     """Leave; only log an error: the other gateways will see that this one is gone."""
     try:
         membership.leave()

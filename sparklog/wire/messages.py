@@ -21,7 +21,7 @@ from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
 from sparklog.errors import InvalidRequestError
-from sparklog.wire.headers import checked_tags, unsigned_varint
+from sparklog.wire.headers import checked_tags, read_varint
 from sparklog.wire.reading import checked_items
 from sparklog.wire.versions import ApiKey
 from sparklog.wire.writing import Writer
@@ -314,7 +314,7 @@ class _Walk:
         if byte < 0x80:
             self._at += 1
             return byte
-        value, self._at = unsigned_varint(self._data, self._at)
+        value, self._at = read_varint(self._data, self._at)
         return value
 
     def _tags(self, layout: _Layout) -> None:

@@ -98,7 +98,7 @@ class OwnedShard:
         appends: AppendCommit,
         clock: Clock,
         on_end: "Callable[[OwnedShard, SparklogError], None]",
-        entry_ms: Callable[[], int] = lambda: 0,
+        entry_ms: Callable[[], int],
     ) -> None:
         """`shard` holds the records of the claimed partition; `log` has later ones.
 

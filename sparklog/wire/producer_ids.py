@@ -3,16 +3,12 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Final
 
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.cluster import FIRST_PRODUCER_ID
+from sparklog.metadata.cluster import RANDOM_ID_BYTES, random_producer_id
 from sparklog.metadata.edit import Edit
 from sparklog.metadata.image import Image
 from sparklog.metadata.plans.cluster import producer_id_block
-
-RANDOM_BYTES: Final = 5
-"""The first block of a log dir begins at a random one of 2^40 ids."""
 
 Block = Callable[[], range]
 """Takes a block; it may wait for a commit."""
@@ -38,7 +34,7 @@ class ProducerIds:
             return found
 
     def _block(self) -> range:
-        start = FIRST_PRODUCER_ID + int.from_bytes(os.urandom(RANDOM_BYTES), "big")
+        start = random_producer_id(os.urandom(RANDOM_ID_BYTES))
         taken: list[range] = []
 
         def plan(image: Image) -> Edit:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from sparklog.errors import InvalidRequestError
-from sparklog.wire.headers import checked_tags, unsigned_varint
+from sparklog.wire.headers import checked_tags, read_varint
 
 ITEMS_MAX: Final = 1_000_000
 """The most items of all arrays of a request: an item of three bytes takes a hundred in memory, and
@@ -122,7 +122,7 @@ class Reader:
         if at < len(data) and (first := data[at]) < 0x80:
             self.at = at + 1
             return first
-        value, self.at = unsigned_varint(data, at)
+        value, self.at = read_varint(data, at)
         return value
 
     def _cut(self, size: int, at: int) -> InvalidRequestError:

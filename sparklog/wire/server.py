@@ -37,7 +37,7 @@ from sparklog.wire.tls import tls_of
 BACKLOG: Final = 512
 MS_PER_S: Final = 1000
 SWEEP_S: Final = 1.0
-"""The time between two looks at connections, tokens and certificate."""
+"""The time between two sweeps: looks at connections, tokens, certificate and housekeeper."""
 SWITCH_INTERVAL_S: Final = 0.0002
 """How long a thread keeps the GIL before another one may take it. A commit releases the GIL about
 thirty times; by Python's default it would wait up to 5 ms each time to get it back."""
@@ -93,7 +93,7 @@ class Server:
                     make, sock=bound, backlog=BACKLOG, ssl=tls, ssl_handshake_timeout=shake_s
                 )
             )
-        self._close_overdue()
+        self._sweep()
         self.gateway.start()
         if self._side is not None:
             gateway = self.gateway
@@ -121,8 +121,9 @@ class Server:
         if self._side is not None:
             log.info("/metrics and /ready are at http://%s", joined(*self._side.getsockname()[:2]))
 
-    def _close_overdue(self) -> None:
-        self.gateway.has_stood_still()
+    def _sweep(self) -> None:
+        """Do what is due once a second, and set the timer for the next sweep."""
+        self.gateway.cut_off_after_standstill()
         self._grants.renew()
         if self._tls is not None:
             self._tls.follow()
@@ -132,7 +133,7 @@ class Server:
         if self._sweeps % LET_GO_SWEEPS == 0:
             self.gateway.let_go()
             self._giving_back = asyncio.ensure_future(self.gateway.lookup(give_back))
-        self._sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._close_overdue)
+        self._next_sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
         self.gateway.keep_house()
 
     async def close(self) -> None:
@@ -144,7 +145,7 @@ class Server:
         if self._is_closed:
             return
         self._is_closed = True
-        self._sweep.cancel()
+        self._next_sweep.cancel()
         loop = asyncio.get_running_loop()
         ending = loop.run_in_executor(None, self.gateway.housekeeper.close)
         for server in self._servers:

@@ -45,7 +45,7 @@ class Settings(BaseSettings):
     """The address that clients get instead, HOST:PORT, one for each `listen`; needed if `listen`
     has 0.0.0.0 or [::].
     """
-    node_id: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    node_id: Annotated[int, Field(ge=0, le=INT_MAX)] | None = None
     """The broker's node.id; by default the smallest free one, or, after a crash, the one that
     had these addresses.
     """
@@ -90,13 +90,13 @@ class Settings(BaseSettings):
     """The least session timeout of a member (group.min.session.timeout.ms)."""
     group_max_session_timeout_ms: Positive = 1_800_000
     """The largest session timeout of a member (group.max.session.timeout.ms)."""
-    group_max_size: Positive = 2**31 - 1
+    group_max_size: Positive = INT_MAX
     """The most members of a group (group.max.size)."""
     group_consumer_session_timeout_ms: Positive = 45_000
     """How long a member of a consumer group may be silent (group.consumer.session.timeout.ms)."""
     group_consumer_heartbeat_interval_ms: Positive = 5_000
     """How often a member sends a heartbeat (group.consumer.heartbeat.interval.ms)."""
-    group_consumer_max_size: Positive = 2**31 - 1
+    group_consumer_max_size: Positive = INT_MAX
     """The most members of a consumer group (group.consumer.max.size)."""
 
     transaction_max_timeout_ms: Positive = 900_000
@@ -124,7 +124,7 @@ class Settings(BaseSettings):
     """
     max_pending_bytes: Positive = 256 * MIB
     """The most bytes of records that wait for their commit; above it no further produce request
-    is begun.
+    begins, and nothing more is read from its client.
     """
     max_connections: Annotated[int, Field(ge=0)] = INT_MAX
     """The most connections; those of TLS count when they have shaken hands (max.connections)."""

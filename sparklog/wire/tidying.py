@@ -1,8 +1,8 @@
 """The housekeeper of a gateway: merges the ends of the logs that it leads, compacts, and folds.
 
-    topics    a run every other second: their tails have a small bound
-    groups    __consumer_offsets, a run a second: every tenth run merges all, those in between the
-              longest tails; its partitions are compacted
+    topics    a round every other second: their tails have a small bound
+    groups    __consumer_offsets, a round a second: every tenth one merges all tails and compacts,
+              those in between merge the longest tails
     fold      of the metadata log, on the main thread (`keep_house_while`)
 
 So a log dir has few segments even if only gateways write to it and no scheduler runs, and another
@@ -31,14 +31,15 @@ from sparklog.storage import open_files
 from sparklog.wire.instances import Instance, Instances, leader_of
 
 TOPICS_S: Final = 2.0
-"""The pause between two runs for topics: each looks at every partition."""
+"""The pause between two rounds over topics: each looks at every partition."""
 GROUPS_S: Final = 1.0
-"""The pause between two runs for groups: 100 slices may come in a second."""
-COMPACT_LOOKS: Final = 10
-"""Every tenth run also looks for partitions to compact: 16 MiB do not come in a second."""
-GROUPS_RUNS: Final = 10
-"""The partitions of __consumer_offsets are merged once in this many runs: every entry with commits
-of offsets adds a slice to most of them (decision 51)."""
+"""The pause between two rounds over groups: 100 slices may come in a second."""
+COMPACT_EVERY: Final = 10
+"""Every tenth round over groups also looks for partitions to compact: 16 MiB do not come in a
+second."""
+MERGE_ALL_EVERY: Final = 10
+"""The partitions of __consumer_offsets are merged once in this many rounds: every entry with
+commits of offsets adds a slice to most of them (decision 51)."""
 GROUPS_TOGETHER: Final = 10
 """So many of them are merged by one image; then the tails of the others are looked at anew."""
 DIRTY_BYTES: Final = 16 * 1024 * 1024
@@ -52,22 +53,25 @@ class Tidying:
     def __init__(
         self, catalog: Catalog, node_id: int, ended_round: Callable[[], None] = lambda: None
     ) -> None:
-        """`node_id` is the id of the gateway; `ended_round` is called after each run for topics."""
+        """`node_id` is the id of the gateway.
+
+        `ended_round` is called after each round over topics.
+        """
         self._catalog = catalog
         self._ended_round = ended_round
         self._instances = Instances(Instance(node_id, "", 0))
-        self._looks = 0
+        self._group_rounds = 0
         self._first = catalog.log.image().fold.cover
         """Topics that were touched after this version are opened."""
         self.ending = Event()
-        """Set when the process ends. A run then stops after its present commit."""
+        """Set when the process ends. A round then stops after its present commit."""
         works = (self.tidy_topics, TOPICS_S), (self.tidy_groups, GROUPS_S)
         self._threads = [
             Thread(target=self._repeat, args=work, name="tidy", daemon=True) for work in works
         ]
 
     def start(self) -> None:
-        """Begin the runs, each on a thread of its own."""
+        """Begin the rounds: those over topics and those over groups have a thread each."""
         for thread in self._threads:
             thread.start()
 
@@ -94,9 +98,9 @@ class Tidying:
 
         Returns how many segments were merged away.
         """
-        self._looks += 1
+        self._group_rounds += 1
         count = self._done(self._merge_groups)
-        if self._looks % COMPACT_LOOKS == 0:
+        if self._group_rounds % COMPACT_EVERY == 0:
             self.compact_groups()
         return count
 
@@ -164,7 +168,8 @@ class Tidying:
         topic, count = image.names.get(OFFSETS_TOPIC), 0
         if topic is None or not self._leads(topic.topic_id):
             return count
-        context, is_turn = JobContext(self._catalog, LocalFleet()), self._looks % GROUPS_RUNS == 0
+        context = JobContext(self._catalog, LocalFleet())
+        is_turn = self._group_rounds % MERGE_ALL_EVERY == 0
         for first in range(0, topic.num_partitions, GROUPS_TOGETHER):
             if self.ending.is_set():
                 break

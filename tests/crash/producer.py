@@ -16,11 +16,11 @@ import pyarrow as pa
 from sparklog.clock import SystemClock
 from sparklog.log_writer import PRODUCE, TopicWriter, WriteOptions, in_order, plan_write, write_of
 from sparklog.metadata.catalog import Catalog, Landed
-from sparklog.metadata.housekeeping import keep_house_now
 from sparklog.model import OffsetRange, SegmentEntry
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import Operation
 from tests.logs import columns
+from tests.metadata_logs import keep_house_now
 from tests.tracing import TracingFiles
 
 PARTITIONS = 2

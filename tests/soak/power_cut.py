@@ -19,9 +19,9 @@ from sparklog.maintenance.runner import JobRun
 from sparklog.maintenance.verify import verify
 from sparklog.metadata import catalog, fold
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.housekeeping import keep_house_now
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import META_PROPERTIES
+from tests.metadata_logs import keep_house_now
 from tests.power import CuttableFiles, PowerCutError
 from tests.soak.administrator import Administrator
 from tests.soak.checker import Found, History, check

@@ -37,7 +37,6 @@ from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import JobRun, StepReport
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.housekeeping import keep_house_now
 from sparklog.model import Codec
 from sparklog.record.rows import HEADERS_TYPE, RecordColumns
 from sparklog.storage.local import LocalFiles
@@ -45,6 +44,7 @@ from sparklog.storage.memory import Operation
 from sparklog.table import delta_log
 from sparklog.transactions.steps import Transactions
 from tests.compat.cases import BROKER
+from tests.metadata_logs import keep_house_now
 from tests.tables import WITH_TABLE
 from tests.tracing import TracingFiles
 from tests.transactions import Client, Instance

@@ -74,7 +74,7 @@ class Owner:
         claimed = Claimed(topic, 3, 7, END)
         self.log_end: int | SparklogError = END
         self.owned = OwnedShard(
-            claimed, shard, Log(self._read, self._log_end), appends, self.clock, ended
+            claimed, shard, Log(self._read, self._log_end), appends, self.clock, ended, lambda: 0
         )
 
     async def _log_end(self) -> int:

@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 from sparklog.errors import StorageError
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.metadata.follow import FollowedLog
-from sparklog.wire.config_names import TOPIC
+from sparklog.wire.configs import TOPIC
 from sparklog.wire.handlers.call import LONG_BYTES
 from sparklog.wire.handlers.cluster import METADATA_TOPIC
 from sparklog.wire.handlers.failed import _SHAPES, Shape, code_of

@@ -281,7 +281,7 @@ def test_files_are_let_go_of_now_and_then(
 ) -> None:
     async def sweep() -> None:
         for _ in range(LET_GO_SWEEPS):
-            running.server._close_overdue()
+            running.server._sweep()
 
     flights.produce(Record("a", partition=0))
     kept = running.server.gateway.ranges._kept.cache_info

@@ -18,7 +18,7 @@ from sparklog.wire.frames import (
     LargeFrames,
     new_buffer,
 )
-from sparklog.wire.headers import request_header, unsigned_varint
+from sparklog.wire.headers import read_varint, request_header
 from sparklog.wire.messages import parse
 from sparklog.wire.versions import APIS, ApiKey
 from tests.wire.gateways import Client, RunningGateway, frame_of, request
@@ -140,7 +140,7 @@ class TestRequests:
 
     def test_a_varint_of_six_bytes_is_none(self) -> None:
         with pytest.raises(InvalidRequestError, match="varint"):
-            unsigned_varint(b"\xff" * 6, 0)
+            read_varint(b"\xff" * 6, 0)
 
 
 class TestNeighbours:

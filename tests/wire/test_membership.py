@@ -16,7 +16,7 @@ from sparklog.metadata.log import MetadataLog
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 from sparklog.wire import membership
-from sparklog.wire.membership import HEARTBEAT_MS, Membership, left
+from sparklog.wire.membership import HEARTBEAT_MS, Membership, try_to_leave
 from sparklog.wire.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway, gateway, request
 from tests.wire.test_metadata import topics_asked
@@ -191,7 +191,7 @@ def test_a_storage_that_fails_keeps_nobody_from_leaving(
         raise StorageError("no disk")
 
     monkeypatch.setattr(first, "leave", failing)
-    left(first)
+    try_to_leave(first)
     assert "could not leave" in caplog.text
 
 

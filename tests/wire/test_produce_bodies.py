@@ -144,7 +144,7 @@ class TestAnswer:
             for (name, uuid, parts), of_topic in zip(topics, outcomes, strict=True)
         ]
         expected = encode(ApiKey.PRODUCE, version, {"responses": told, "throttle_time": 0})
-        assert written_produce_answer(writer, version, asked, flat) == expected
+        assert written_produce_answer(writer, version, asked, flat, 0) == expected
 
 
 def partition_told(number: int, outcome: Outcome) -> dict[str, Any]:

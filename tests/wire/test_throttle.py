@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 from sparklog.admin import NewTopic
+from sparklog.maintenance.tail import SLICES_MAX
 from sparklog.metadata.partition_log import PartitionLog
 from sparklog.metadata.segments import NO_PIECES, LiveSegments
 from sparklog.model import SHARED_PREFIX
@@ -49,6 +50,10 @@ def time_ms(late_ms: int, *slices: int) -> int:
 
 
 LONG = SLICES_MANY + 1
+
+
+def test_logs_are_long_where_the_housekeeper_merges_them() -> None:
+    assert SLICES_MANY == SLICES_MAX
 
 
 class TestTimes:

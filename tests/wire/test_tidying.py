@@ -137,8 +137,8 @@ def test_it_stops_between_two_merges_when_the_gateway_ends(
 class TestGroups:
     @pytest.fixture(autouse=True)
     def always(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(tidying, "COMPACT_LOOKS", 1)
-        monkeypatch.setattr(tidying, "GROUPS_RUNS", 1)
+        monkeypatch.setattr(tidying, "COMPACT_EVERY", 1)
+        monkeypatch.setattr(tidying, "MERGE_ALL_EVERY", 1)
 
     @pytest.fixture
     def running(self, tmp_path: Path) -> Iterator[RunningGateway]:
@@ -161,7 +161,7 @@ class TestGroups:
     def test_the_partitions_are_merged_in_their_turn(
         self, running: RunningGateway, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(tidying, "GROUPS_RUNS", 2)
+        monkeypatch.setattr(tidying, "MERGE_ALL_EVERY", 2)
         for offset in range(SLICES_MAX + 8):
             assert commits.commit({("t", 0): offset}) == [ErrorCode.none]
         merged = sorted(running.tidying.tidy_groups() for _ in range(2))

@@ -6,7 +6,7 @@ cut_at                all partitions' numbers as of a version: the newest cut be
                       (`files`), with the edits since then applied by `Image.apply`
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -56,7 +56,7 @@ class TopicCut:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """All topics, or those asked for, as one commit left them, by topic id."""
+    """All topics as one commit left them, by topic id."""
 
     version: int
     timestamp_ms: int
@@ -157,24 +157,21 @@ def oldest_cut(image: Image) -> int:
     return min(cuts, default=image.fold.cover)
 
 
-def cut_at(log: FollowedLog, version: int, topics: Collection[str] | None = None) -> Cut:
-    """Return the numbers of all topics, or of those with these ids, as of a version.
+def cut_at(log: FollowedLog, version: int) -> Cut:
+    """Return the numbers of all topics that existed as of a version.
 
-    Topics that did not exist then are left out. Raises VersionOutOfRangeError.
+    Raises VersionOutOfRangeError.
     """
     image = log.image()
     _check_known(image, version, oldest_cut(image))
     past = _base(log, image, version)
-    ids = past.topics.keys() if topics is None else topics
-    unopened = {key: topic for key in ids if (topic := past.topic(key)) is not None}
-    if unopened:
-        past = past.with_topics(log.runs.opened(past.fold, unopened))
+    if past.topics:
+        past = past.with_topics(log.runs.opened(past.fold, past.topics))
     for record in records(log, image.fold, past.version + 1, version):
         past = past.apply(record.edits, record.stamp)
     found = {
         topic_id: _topic_cut(topic.description, topic.partitions)
         for topic_id, topic in past.topics.items()
-        if topics is None or topic_id in topics
     }
     return Cut(version, past.stamp.timestamp_ms, found)
 

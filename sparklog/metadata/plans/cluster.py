@@ -26,8 +26,8 @@ def fresh_producer_id(image: Image, random_start: int) -> int:
 def producer_id_block(image: Image, random_start: int) -> tuple[Edit, range]:
     """Return the edit that takes a block of producer ids, and the block.
 
-    The first block of a log dir begins at `random_start`, so that logs imported into one log dir
-    seldom have ids in common. Raises UsageError for a start below FIRST_PRODUCER_ID.
+    The first block of a log dir begins at `random_start` (`random_producer_id`). Raises UsageError
+    for a start below FIRST_PRODUCER_ID.
     """
     if random_start < FIRST_PRODUCER_ID:
         raise UsageError(f"producer ids from {random_start}: allowed from {FIRST_PRODUCER_ID}")

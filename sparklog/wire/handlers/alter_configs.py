@@ -15,9 +15,15 @@ from sparklog.errors import ErrorCode
 from sparklog.log.names import validate_topic_name
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.authorization import DENIED
-from sparklog.wire.config_names import BROKER, TOPIC
-from sparklog.wire.handlers.asked import check_admin, check_values, error_fields, outcomes, refused
+from sparklog.wire.configs import BROKER, TOPIC
 from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.outcomes import (
+    check_admin,
+    check_values,
+    error_fields,
+    outcomes,
+    refused,
+)
 
 OPERATIONS: Final = (OpType.SET, OpType.DELETE, OpType.APPEND, OpType.SUBTRACT)
 """Operations by their number (AlterConfigOp.OpType)."""

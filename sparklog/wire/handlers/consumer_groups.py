@@ -20,7 +20,7 @@ from sparklog.tokens import Resource, Scope
 from sparklog.wire.each import each
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.group_admin import tell_operations, why_missing
-from sparklog.wire.handlers.group_members import answer_of, client_host, milliseconds
+from sparklog.wire.handlers.group_members import ask_coordinator, client_host, milliseconds
 from sparklog.wire.handlers.operations import NO_OPERATIONS
 from sparklog.wire.topic_ids import NO_UUID, topic_id_of, uuid_of
 
@@ -61,7 +61,7 @@ async def consumer_group_heartbeat(call: Call) -> Reply:
         topics=image.names,
         may_read=call.sees,
     )
-    answer = await answer_of(call, heartbeat, request.group_id)
+    answer = await ask_coordinator(call, heartbeat, request.group_id)
     if isinstance(answer, int):
         answer = ConsumerAnswer(answer)
     places = answer.assignment
@@ -106,7 +106,7 @@ async def _described(call: Call, group_id: str) -> Fields:
     fields: Fields = {"group_id": group_id, "authorized_operations": NO_OPERATIONS}
     if not call.sees(group_id, Resource.GROUP):
         return {**fields, "error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED}
-    found = await answer_of(call, ConsumerDescribeRequest(group_id), group_id)
+    found = await ask_coordinator(call, ConsumerDescribeRequest(group_id), group_id)
     if found is None:
         message = await why_missing(call, group_id, DescribeRequest(group_id), "consumer")
         return {

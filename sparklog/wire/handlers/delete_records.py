@@ -6,8 +6,8 @@ from typing import Any, Final
 from sparklog.errors import ErrorCode, SparklogError
 from sparklog.log.names import INTERNAL_TOPICS
 from sparklog.model import TopicPartition
-from sparklog.wire.handlers.asked import check_admin, outcomes, refused
 from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.outcomes import check_admin, outcomes, refused
 
 UNKNOWN_OFFSET: Final = -1
 

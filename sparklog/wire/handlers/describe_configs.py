@@ -14,9 +14,9 @@ from sparklog.metadata.image import Image
 from sparklog.tokens import Resource
 from sparklog.wire.authorization import DENIED
 from sparklog.wire.broker_configs import broker_configs
-from sparklog.wire.config_names import BROKER, TOPIC, Config, topic_configs
-from sparklog.wire.handlers.asked import error_fields, refused
+from sparklog.wire.configs import BROKER, TOPIC, Config, topic_configs
 from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.outcomes import error_fields, refused
 
 CLIENT_METRICS: Final = 16
 RESOURCE_TYPES: Final = {TOPIC, BROKER, 8, CLIENT_METRICS, 32}

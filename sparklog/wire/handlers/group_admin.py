@@ -9,7 +9,7 @@ from sparklog.errors import ErrorCode, SparklogError
 from sparklog.tokens import Resource
 from sparklog.wire.each import each
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.group_members import answer_of
+from sparklog.wire.handlers.group_members import ask_coordinator
 from sparklog.wire.handlers.operations import NO_OPERATIONS, group_operations
 from sparklog.wire.handlers.partitions import step_for
 from sparklog.wire.instances import Instance, leader_of
@@ -108,7 +108,7 @@ async def why_missing(call: Call, group_id: str, other: Request, kind: str) -> s
 
     `other` describes groups of the other kind. Kafka's tools show the message.
     """
-    found = await answer_of(call, other, group_id)
+    found = await ask_coordinator(call, other, group_id)
     is_there = found is not None and not isinstance(found, int)
     return f"Group {group_id} " + (f"is not a {kind} group." if is_there else "not found.")
 
@@ -117,7 +117,7 @@ async def _described(call: Call, group_id: str) -> Fields:
     fields: Fields = {"group_id": group_id, "authorized_operations": NO_OPERATIONS}
     if not call.sees(group_id, Resource.GROUP):
         return {**fields, "error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED}
-    found = await answer_of(call, DescribeRequest(group_id), group_id)
+    found = await ask_coordinator(call, DescribeRequest(group_id), group_id)
     if isinstance(found, int):
         return {**fields, "error_code": found}
     if found is None:

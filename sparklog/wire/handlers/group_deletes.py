@@ -21,10 +21,10 @@ from sparklog.model import TopicPartition
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.each import each
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.group_members import answer_of, code_for
+from sparklog.wire.handlers.group_members import ask_coordinator, code_for
 from sparklog.wire.handlers.group_offsets import commit_codes
 from sparklog.wire.handlers.offset_commit import TopicRule
-from sparklog.wire.handlers.transactions import taken
+from sparklog.wire.handlers.transactions import take_step
 
 _DELETED: Final = (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND)
 
@@ -34,11 +34,11 @@ Places = AbstractSet[tuple[str, int]]
 async def delete_groups(call: Call) -> Reply:
     """Return the answer. Groups that are deleted side by side share commits."""
     outages: list[int] = []
-    results = await each(call.request().groups_names, partial(_deleted_group, call, outages))
+    results = await each(call.request().groups_names, partial(_delete_group, call, outages))
     return call.answer({"results": results})
 
 
-async def _deleted_group(call: Call, outages: list[int], group_id: str) -> Mapping[str, Any]:
+async def _delete_group(call: Call, outages: list[int], group_id: str) -> Mapping[str, Any]:
     """Delete a group; its error is that of this group alone.
 
     But when the storage has failed, the groups that come later get its code from `outages`: to try
@@ -47,7 +47,7 @@ async def _deleted_group(call: Call, outages: list[int], group_id: str) -> Mappi
     if outages:
         return {"group_id": group_id, "error_code": outages[0]}
     try:
-        code = await _deletion(call, group_id)
+        code = await _delete(call, group_id)
     except SparklogError as error:
         code = code_for(call, error)
         if isinstance(error, StorageError | CommitOutcomeUnknownError):
@@ -55,14 +55,14 @@ async def _deleted_group(call: Call, outages: list[int], group_id: str) -> Mappi
     return {"group_id": group_id, "error_code": code}
 
 
-async def _deletion(call: Call, group_id: str) -> int:
+async def _delete(call: Call, group_id: str) -> int:
     if not call.allows(Scope.ADMIN, group_id, Resource.GROUP):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     held = await _held(call, group_id)
     request = DeleteGroupRequest(group_id)
     code: int = await call.gateway.coordinators.ask(request, group_id)
     if code in _DELETED and held:
-        return await _dropped(call, request, group_id, held)
+        return await _drop_offsets(call, request, group_id, held)
     return code
 
 
@@ -81,7 +81,7 @@ async def offset_delete(call: Call) -> Reply:
     answer = CommitAnswer(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if call.allows(Scope.ADMIN, group_id, Resource.GROUP):
         allowed = [place for place, code in codes.items() if not code]
-        answer = await _deleted_offsets(call, OffsetDeleteRequest(group_id, allowed))
+        answer = await _delete_offsets(call, OffsetDeleteRequest(group_id, allowed))
     if answer.error_code:
         return call.answer({"error_code": answer.error_code, "topics": []})
     codes.update(answer.partitions)
@@ -90,16 +90,16 @@ async def offset_delete(call: Call) -> Reply:
     )
 
 
-async def _deleted_offsets(call: Call, request: OffsetDeleteRequest) -> CommitAnswer:
+async def _delete_offsets(call: Call, request: OffsetDeleteRequest) -> CommitAnswer:
     group_id = request.group_id
     held = await _held(call, group_id)
-    found: CommitAnswer | int = await answer_of(call, request, group_id)
+    found: CommitAnswer | int = await ask_coordinator(call, request, group_id)
     answer = CommitAnswer(found) if isinstance(found, int) else found
     if answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND and held:
         answer = CommitAnswer(ErrorCode.NONE, dict.fromkeys(request.partitions, ErrorCode.NONE))
     dropped = {place for place, code in answer.partitions.items() if not code} & held
     if dropped:
-        code = await _dropped(call, request, group_id, dropped)
+        code = await _drop_offsets(call, request, group_id, dropped)
         answer = answer if code in _DELETED else CommitAnswer(code)
     return answer
 
@@ -110,17 +110,17 @@ async def _held(call: Call, group_id: str) -> Places:
     return image.transactional_ids.pending(group_id)
 
 
-async def _dropped(call: Call, request: Request, group_id: str, places: Places) -> int:
+async def _drop_offsets(call: Call, request: Request, group_id: str, places: Places) -> int:
     """Drop offsets from open transactions; return the code of an error, or NONE.
 
     The coordinator then gets the request again: a transaction may have ended after the first time.
     """
     transactions = call.gateway.transactions
-    problem: ErrorCode | None = await taken(
+    problem: ErrorCode | None = await take_step(
         call, lambda: transactions.drop_offsets(group_id, places), is_fenced_known=True
     )
     if problem is not None:
         return problem
-    again = await answer_of(call, request, group_id)
+    again = await ask_coordinator(call, request, group_id)
     code: int = again if isinstance(again, int) else again.error_code
     return ErrorCode.NONE if code in _DELETED else code

@@ -30,18 +30,23 @@ MEMBER_LIST_SINCE: Final = 3
 """The first version of LeaveGroup with several members."""
 
 
-async def asked(call: Call, request: Request, group_id: str, image: Image | None = None) -> Any:
+async def ask_if_allowed(
+    call: Call, request: Request, group_id: str, image: Image | None = None
+) -> Any:
     """Return the answer of a group's coordinator, or the code of its error.
 
-    The client needs READ on the group. `image` is the newest image, if the caller has just read it.
+    A client without READ on the group gets GROUP_AUTHORIZATION_FAILED. `image` is the newest image,
+    if the caller has just read it.
     """
     if not call.allows(Scope.READ, group_id, Resource.GROUP):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    return await answer_of(call, request, group_id, image)
+    return await ask_coordinator(call, request, group_id, image)
 
 
-async def answer_of(call: Call, request: Request, group_id: str, image: Image | None = None) -> Any:
-    """Return the same as `asked`, without checking the client's grants."""
+async def ask_coordinator(
+    call: Call, request: Request, group_id: str, image: Image | None = None
+) -> Any:
+    """Return the same as `ask_if_allowed` for a client whose grants the caller has checked."""
     try:
         return await call.gateway.coordinators.ask(request, group_id, image)
     except SparklogError as error:
@@ -74,7 +79,7 @@ async def join_group(call: Call) -> Reply:
         needs_member_id=version >= MEMBER_ID_FIRST_SINCE,
         skips_assignment=version >= SKIPS_ASSIGNMENT_SINCE,
     )
-    answer = await asked(call, joining, request.group_id)
+    answer = await ask_if_allowed(call, joining, request.group_id)
     if isinstance(answer, int):
         answer = JoinAnswer(answer, request.member_id)
     no_name = None if version >= NULL_PROTOCOL_SINCE else ""
@@ -111,7 +116,7 @@ async def sync_group(call: Call) -> Reply:
         getattr(request, "protocol_name", None),
         {one.member_id: bytes(one.assignment) for one in request.assignments},
     )
-    answer = await asked(call, syncing, request.group_id)
+    answer = await ask_if_allowed(call, syncing, request.group_id)
     if isinstance(answer, int):
         answer = SyncAnswer(answer)
     return call.answer(answer._asdict())
@@ -126,14 +131,14 @@ async def heartbeat(call: Call) -> Reply:
         request.member_id,
         getattr(request, "group_instance_id", None),
     )
-    return call.answer({"error_code": await asked(call, alive, request.group_id)})
+    return call.answer({"error_code": await ask_if_allowed(call, alive, request.group_id)})
 
 
 async def leave_group(call: Call) -> Reply:
     """Return the answer."""
     request = call.request()
     members = _leaving(call, request)
-    answer = await asked(call, LeaveRequest(request.group_id, members), request.group_id)
+    answer = await ask_if_allowed(call, LeaveRequest(request.group_id, members), request.group_id)
     if isinstance(answer, int):
         answer = LeaveAnswer(answer)
     code = answer.error_code

@@ -16,7 +16,7 @@ from sparklog.model import TopicPartition
 from sparklog.tokens import Scope
 from sparklog.wire.each import each
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.group_members import asked
+from sparklog.wire.handlers.group_members import ask_if_allowed
 from sparklog.wire.handlers.partitions import step_for
 
 GROUPS_SINCE: Final = 8
@@ -76,7 +76,7 @@ async def _fetched(call: Call, request: Any, *, is_stable: bool) -> Fields:
     if is_stable:
         # Read before the offsets: then a transaction that ends between the two does no harm.
         unstable = (await call.gateway.newest_image()).transactional_ids.pending(group_id)
-    answer = await asked(call, fetching, group_id)
+    answer = await ask_if_allowed(call, fetching, group_id)
     if not isinstance(answer, int) and answer.error_code:
         answer = answer.error_code
     if isinstance(answer, int):

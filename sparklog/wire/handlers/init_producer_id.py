@@ -12,7 +12,7 @@ from sparklog.errors import ErrorCode
 from sparklog.metadata.plans.transactions import NOBODY, Producer
 from sparklog.tokens import Scope
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.transactions import may_use, taken
+from sparklog.wire.handlers.transactions import may_use, take_step
 
 NO_PRODUCER: Final = -1
 EXPECTED_SINCE: Final = 3
@@ -57,7 +57,7 @@ async def _of_transactional_id(call: Call, request: Any) -> Any:
     if call.version >= EXPECTED_SINCE:
         expected = Producer(request.producer_id, request.producer_epoch)
     timeout_ms = request.transaction_timeout // timedelta(milliseconds=1)
-    return await taken(
+    return await take_step(
         call,
         lambda: transactions.init(name, timeout_ms, expected),
         is_fenced_known=call.version >= FENCED_SINCE,

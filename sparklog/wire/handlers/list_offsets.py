@@ -40,8 +40,8 @@ FIRST_VERSIONS: Final[Mapping[int, int]] = {
     LATEST_TIERED: 9,
 }
 """The first version that allows each negative timestamp (ReplicaManager.fetchOffset)."""
-AT_ONCE: Final = 8
-"""How many threads look times up for one request."""
+SHARES: Final = 8
+"""Into how many lookups the searches of one request are divided: the lookup threads share them."""
 TOGETHER: Final = 128
 """How many times are looked up before other clients have their turn."""
 
@@ -116,7 +116,7 @@ async def _looked_up(call: Call, found: Sequence[_Answer | _Search]) -> list[_An
     answers: list[_Answer] = []
     for at in range(0, len(searches), TOGETHER):
         some = searches[at : at + TOGETHER]
-        size = -(-len(some) // AT_ONCE)
+        size = -(-len(some) // SHARES)
         shares = [some[first : first + size] for first in range(0, len(some), size)]
         looks = [call.gateway.lookup(partial(_answered, share)) for share in shares]
         answers += chain(*await asyncio.gather(*looks))

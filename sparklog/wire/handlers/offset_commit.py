@@ -22,7 +22,7 @@ from sparklog.model import TopicPartition
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Later, Reply
 from sparklog.wire.handlers.commit_forms import PARTITIONS_MAX, Asked, CommitForm
-from sparklog.wire.handlers.group_members import asked, code_for
+from sparklog.wire.handlers.group_members import ask_if_allowed, code_for
 from sparklog.wire.reading import Reader
 from sparklog.wire.writing import Writer
 
@@ -202,7 +202,8 @@ async def _looked_up(commit: _Commit) -> Reply:
     image = await commit.call.gateway.image()
     commit = commit.judged(image)
     request = commit.request
-    return [commit.answer(image, await asked(commit.call, request, request.group_id, image))]
+    found = await ask_if_allowed(commit.call, request, request.group_id, image)
+    return [commit.answer(image, found)]
 
 
 def _judged(

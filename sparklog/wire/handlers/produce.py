@@ -39,7 +39,10 @@ _WAITS: Final = Failed(ErrorCode.NONE, "")
 
 
 def produce(call: Call) -> Reply | Awaitable[Reply] | Later:
-    """Return the answer, or what it comes from. The order of the calls is that of the batches."""
+    """Return the answer, an awaitable of it, or a Later.
+
+    The batches of a partition are appended in the order of these calls.
+    """
     request = read_produce_request(call.reader(), call.version)
     if request.acks not in ALLOWED_ACKS:
         refused = Failed(
@@ -98,7 +101,7 @@ def _append(call: Call, request: ProduceRequest, image: Image) -> _Sent:
     slots: list[int] = []
     for topic, parts in request.topics:
         known = _known(image, topic)
-        refused = _not_found(call, topic, known)
+        refused = _refusal(call, topic, known)
         if known is not None and refused is None:
             slots += range(len(outcomes), len(outcomes) + len(parts))
             appends += [Append(known.topic_id, one.partition, one.batch or b"") for one in parts]
@@ -112,7 +115,7 @@ def _append(call: Call, request: ProduceRequest, image: Image) -> _Sent:
     return _Sent(answer, slots, outcomes)
 
 
-def _not_found(call: Call, topic: str | UUID, known: TopicDescription | None) -> Failed | None:
+def _refusal(call: Call, topic: str | UUID, known: TopicDescription | None) -> Failed | None:
     """Return why a client may not produce to a topic; None if it may."""
     name = known.name if known is not None else topic
     if isinstance(name, str) and not call.allows(Scope.WRITE, name):
@@ -170,7 +173,7 @@ async def _looked_again(call: Call, request: ProduceRequest, outcomes: list[Outc
     topics = [topic for topic, parts in request.topics for _ in parts]
     for slot, (outcome, topic) in enumerate(zip(outcomes, topics, strict=True)):
         if isinstance(outcome, UnknownTopicError):
-            refused = _not_found(call, topic, _known(image, topic))
+            refused = _refusal(call, topic, _known(image, topic))
             outcomes[slot] = refused or outcome
     return _replied(call, request, outcomes)
 

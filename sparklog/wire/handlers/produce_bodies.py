@@ -104,7 +104,7 @@ def written_produce_answer(
     version: int,
     topics: Sequence[TopicParts],
     outcomes: Iterable[Outcome],
-    throttle_ms: int = 0,
+    throttle_ms: int,
 ) -> bytearray:
     """Return the body of an answer: the outcome of each part, in the order of the request."""
     found = iter(outcomes)

@@ -13,8 +13,8 @@ from sparklog.errors import ErrorCode, SparklogError
 from sparklog.model import TopicDescription
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.authorization import DENIED
-from sparklog.wire.handlers.asked import check_brokers, error_fields, refused
 from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.outcomes import check_brokers, error_fields, refused
 from sparklog.wire.instances import leader_of
 
 PREFERRED: Final = 0

@@ -14,8 +14,9 @@ from sparklog.config import TopicConfig
 from sparklog.errors import ErrorCode
 from sparklog.model import TopicDescription
 from sparklog.tokens import Scope
-from sparklog.wire.config_names import SOURCES
-from sparklog.wire.handlers.asked import (
+from sparklog.wire.configs import SOURCES
+from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.outcomes import (
     check_admin,
     check_brokers,
     check_values,
@@ -23,7 +24,6 @@ from sparklog.wire.handlers.asked import (
     outcomes,
     refused,
 )
-from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.topic_ids import uuid_of
 
 DEFAULT: Final = -1

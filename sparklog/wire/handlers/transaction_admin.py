@@ -21,7 +21,7 @@ from sparklog.metadata.transactions import (
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.transactions import taken
+from sparklog.wire.handlers.transactions import take_step
 from sparklog.wire.instances import leader_of
 
 NO_TIME: Final = -1
@@ -126,7 +126,7 @@ async def write_txn_markers(call: Call) -> Reply:
         topics = []
         for topic in marker.topics:
             codes = [
-                (number, await _aborted(call, marker, topic.name, number))
+                (number, await _abort(call, marker, topic.name, number))
                 if is_allowed
                 else (number, DENIED[Resource.CLUSTER])
                 for number in topic.partition_indexes
@@ -141,7 +141,7 @@ def _answered(name: str, codes: Sequence[tuple[int, int]]) -> Fields:
     return {"name": name, "partitions": partitions}
 
 
-async def _aborted(call: Call, marker: Any, name: str, number: int) -> int:
+async def _abort(call: Call, marker: Any, name: str, number: int) -> int:
     """Abort a producer's transaction that is open in a partition; return the code."""
     if marker.transaction_result:
         return ErrorCode.INVALID_REQUEST
@@ -151,5 +151,5 @@ async def _aborted(call: Call, marker: Any, name: str, number: int) -> int:
     producer = Producer(marker.producer_id, marker.producer_epoch)
     place = TransactionPartition(topic.topic_id, number)
     step = partial(call.gateway.transactions.abort_in, place, producer)
-    code: int = await taken(call, step, is_fenced_known=True)
+    code: int = await take_step(call, step, is_fenced_known=True)
     return code or ErrorCode.NONE

@@ -42,7 +42,7 @@ def code_of(error: SparklogError, *, is_fenced_known: bool) -> int:
     return error.code if is_told else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-async def taken(call: Call, step: Callable[[], Any], *, is_fenced_known: bool) -> Any:
+async def take_step(call: Call, step: Callable[[], Any], *, is_fenced_known: bool) -> Any:
     """Take a step of a transaction; return its result, or the code of its error as an ErrorCode."""
     try:
         return await call.gateway.transact(step)
@@ -89,7 +89,7 @@ async def add_partitions_to_txn(call: Call) -> Reply:
     else:
         found = [TransactionPartition(image.names[one].topic_id, number) for one, number in places]
         step = bound(image, Step(name, producer))
-        answer = await taken(
+        answer = await take_step(
             call,
             lambda: call.gateway.transactions.add_partitions(step, found),
             is_fenced_known=call.version >= FENCED_SINCE,

@@ -19,10 +19,10 @@ from sparklog.metadata.transactions import PendingOffset
 from sparklog.model import TopicPartition
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.group_members import asked
+from sparklog.wire.handlers.group_members import ask_if_allowed
 from sparklog.wire.handlers.group_offsets import commit_codes
 from sparklog.wire.handlers.offset_commit import TopicRule
-from sparklog.wire.handlers.transactions import FENCED_SINCE, may_use, step_of, taken
+from sparklog.wire.handlers.transactions import FENCED_SINCE, may_use, step_of, take_step
 
 ABORTABLE_IN: Final = 4
 """The version of TxnOffsetCommit whose answer may be TRANSACTION_ABORTABLE (KIP-890)."""
@@ -39,7 +39,7 @@ async def add_offsets_to_txn(call: Call) -> Reply:
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
     else:
         step = await step_of(call, has_epoch=False)
-        code = await taken(
+        code = await take_step(
             call,
             lambda: transactions.add_group(step, request.group_id),
             is_fenced_known=call.version >= FENCED_SINCE,
@@ -65,7 +65,7 @@ async def txn_offset_commit(call: Call) -> Reply:
         is_transactional=True,
     )
     step = await step_of(call, has_epoch=call.version >= ADDS_SINCE)
-    answer = await asked(call, judged, request.group_id)
+    answer = await ask_if_allowed(call, judged, request.group_id)
     if isinstance(answer, int):
         codes = dict.fromkeys(given, answer)
     else:
@@ -76,10 +76,10 @@ async def txn_offset_commit(call: Call) -> Reply:
         if not codes[place]
     ]
     if offsets:
-        codes.update(await _left(call, step, offsets))
+        codes.update(await _keep_until_end(call, step, offsets))
         # The group may have begun a rebalance since: then its next members must not have read the
         # offsets before these. From here on they see that offsets are pending.
-        again = await asked(call, judged, request.group_id)
+        again = await ask_if_allowed(call, judged, request.group_id)
         refused = again if isinstance(again, int) else again.error_code
         codes = {place: code or refused for place, code in codes.items()}
     return call.answer({"topics": commit_codes(request.topics, codes)})
@@ -97,10 +97,12 @@ def _given_offsets(request: Any) -> dict[TopicPartition, CommittedOffset]:
     }
 
 
-async def _left(call: Call, step: Step, offsets: list[PendingOffset]) -> dict[TopicPartition, int]:
+async def _keep_until_end(
+    call: Call, step: Step, offsets: list[PendingOffset]
+) -> dict[TopicPartition, int]:
     """Keep offsets in the metadata until their transaction ends; return the code of each."""
     adds_group, transactions = call.version >= ADDS_SINCE, call.gateway.transactions
-    code = await taken(
+    code = await take_step(
         call,
         lambda: transactions.commit_offsets(
             step, offsets[0].group_id, offsets, adds_group=adds_group

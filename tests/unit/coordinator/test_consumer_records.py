@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from sparklog.coordinator.consumer_member import ConsumerMember, MemberState
 from sparklog.coordinator.consumer_records import (
-    current,
+    assignment_of,
     current_record,
     epoch_record,
     member_record,
     partitions_of,
+    subscription_of,
     target_record,
-    told,
 )
 from sparklog.coordinator.records import (
     CONSUMER_CURRENT,
@@ -59,7 +59,7 @@ def read(record: Record) -> CoordinatorRecord:
 )
 def test_a_member_is_read_as_it_was_written(member: ConsumerMember) -> None:
     found = ConsumerMember(member_id=member.member_id)
-    for record, fields in ((member_record, told), (current_record, current)):
+    for record, fields in ((member_record, subscription_of), (current_record, assignment_of)):
         value = read(record("g", member)).value
         assert value is not None
         found = replace(found, **fields(value))
@@ -108,4 +108,4 @@ def test_a_state_that_no_member_has_is_refused() -> None:
     found = read(record).value
     assert found is not None
     with pytest.raises(CorruptRecordError, match="state 127 of a member: allowed are 0 to 2"):
-        current(found)
+        assignment_of(found)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sparklog.config import TopicConfig
 from sparklog.coordinator import timers
 from sparklog.coordinator.batches import batch_of, bytes_of, cut, records_of
-from sparklog.coordinator.consumer_records import no_member_records
-from sparklog.coordinator.group_record import no_group_record
+from sparklog.coordinator.consumer_records import member_tombstones
+from sparklog.coordinator.group_record import group_tombstone
 from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.placement import java_hash, partition_of
 from sparklog.coordinator.records import Record
@@ -97,8 +97,8 @@ RECORDS = st.lists(
 )
 GONE = offset_record("g", TopicPartition("t", 0), None)
 KEPT = offset_record("g", TopicPartition("t", 0), CommittedOffset(1))
-NO_GROUP = no_group_record("g")
-NO_TARGET = no_member_records("g", "m")[1]
+NO_GROUP = group_tombstone("g")
+NO_TARGET = member_tombstones("g", "m")[1]
 """Deleted together with its member."""
 
 

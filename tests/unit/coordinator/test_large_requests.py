@@ -10,10 +10,10 @@ import pytest
 from sparklog.coordinator.batches import batch_of, cut
 from sparklog.coordinator.consumer_records import (
     epoch_record,
-    no_group_records,
-    no_member_records,
+    group_tombstones,
+    member_tombstones,
 )
-from sparklog.coordinator.group_record import no_group_record
+from sparklog.coordinator.group_record import group_tombstone
 from sparklog.coordinator.records import Record
 from sparklog.coordinator.requests import CommitRequest, CommittedOffset, Protocol
 from sparklog.errors import ErrorCode
@@ -129,9 +129,9 @@ def test_one_member_gets_no_more_partitions_than_a_record_may_have() -> None:
 @pytest.mark.parametrize(
     "one",
     [
-        [no_group_record("g" * 100)],
-        no_group_records("g" * 100, []),
-        [*no_member_records("g", "m" * 100), epoch_record("g", 1, 0)],
+        [group_tombstone("g" * 100)],
+        group_tombstones("g" * 100, []),
+        [*member_tombstones("g", "m" * 100), epoch_record("g", 1, 0)],
     ],
 )
 def test_deletions_take_several_batches(one: Sequence[Record]) -> None:

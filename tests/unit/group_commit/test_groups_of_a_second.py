@@ -16,6 +16,7 @@ from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.edit import Edit
 from sparklog.storage.local import LocalFiles
+from sparklog.transactions.end_group import EndGroup
 from tests.appends import Appender
 from tests.client_batches import NOW_MS, client_batch
 from tests.crashes import APPEND_WRITES, Crash, Fails
@@ -110,7 +111,7 @@ def open_files_of(log_dir: str) -> list[str]:
 async def gateway(log_dir: str) -> None:
     """A gateway's two groups."""
     found = catalog(log_dir)
-    commit = AppendCommit(found, AppendLimits())
+    commit = AppendCommit(found, AppendLimits(), EndGroup)
     for _ in range(2):
         await commit.append([Append(found.topic("t").topic_id, 0, client_batch("a"))])
     assert len(open_files_of(log_dir)) == 1

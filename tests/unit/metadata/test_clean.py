@@ -224,7 +224,7 @@ class TestAnOpener:
 
 def fold_of(log: MetadataLog) -> FoldEdit:
     """Make a fold of the entries that a log has read, without committing it."""
-    image = log.opened_at(log.read_last(), [TOPIC_ID])
+    image = log.opened_at(log.last_image, [TOPIC_ID])
     rows = in_order(rows_of(image))
     run = log.runs.write(rows, (0, image.version), NOW_MS)
     return FoldEdit(image.version, -1, (run,))

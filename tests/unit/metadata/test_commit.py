@@ -251,7 +251,7 @@ class TestOpen:
 
     def test_nothing_is_read_before_it_is_asked_for(self) -> None:
         with pytest.raises(MissingFileError, match="not read yet"):
-            MetadataLog(MemoryFiles(), ManualClock()).read_last()
+            _ = MetadataLog(MemoryFiles(), ManualClock()).last_image
 
     def test_a_directory_without_a_log_is_told(self) -> None:
         with pytest.raises(MissingFileError, match="no metadata log here"):
@@ -284,7 +284,7 @@ class TestFollow:
         known = other.current(), other.image().version, other.current()
         append(log)
 
-        assert known == (None, 1, other.read_last())
+        assert known == (None, 1, other.last_image)
         assert other.current() is None
         assert new_log().current() is None
 
@@ -300,7 +300,7 @@ def test_housekeeping_is_called_after_an_answer() -> None:
     files: Files = new_log().files
     called: list[int] = []
     log = MetadataLog(
-        files, ManualClock(), after_commit=lambda log: called.append(log.read_last().version)
+        files, ManualClock(), after_commit=lambda log: called.append(log.last_image.version)
     )
     append(log)
     append(log, housekeeping=False)

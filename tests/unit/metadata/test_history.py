@@ -303,15 +303,7 @@ class TestCutAt:
             cut = cut_at(world.log, image.version)
             assert dict(cut.topics[TOPIC_ID].partitions) == cut_of(image)
             assert cut.timestamp_ms == image.stamp.timestamp_ms
-            assert cut_at(world.log, image.version, [TOPIC_ID]) == cut
         assert cut_at(world.log, 0).topics == {}
-
-    def test_of_no_topic_is_empty(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(h, "CUT_EVERY", 4)
-        produced(world, 20, 7)
-
-        assert cut_at(world.log, 20, []).topics == {}
-        assert cut_at(world.log, 20, ["B" * 22]).topics == {}
 
     def test_a_partition_without_records_has_zeros(self, world: World) -> None:
         assert cut_at(world.log, 1).topics[TOPIC_ID].partition(3) == (0, 0, 0, 0)

@@ -16,10 +16,10 @@ from sparklog.metadata import fold as f
 from sparklog.metadata import follow
 from sparklog.metadata import housekeeping as k
 from sparklog.metadata.clean import Cleaned, clean
-from sparklog.metadata.housekeeping import keep_house, keep_house_now
+from sparklog.metadata.housekeeping import keep_house
 from sparklog.metadata.log import MetadataLog
 from sparklog.storage.local import LocalFiles
-from tests.metadata_logs import TOPIC_ID, World, appended, read, segment, wait
+from tests.metadata_logs import TOPIC_ID, World, appended, keep_house_now, read, segment, wait
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,7 +33,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 def due(world: World) -> None:
     """Commit until a fold is due, and wait for it."""
     world.produce(1)
-    while not f.is_due(world.log.image()):
+    while not f.is_due(world.log.image(), 0):
         world.produce(1)
     keep_house(world.log)
     wait(world.log)
@@ -138,7 +138,7 @@ class TestKeepHouse:
 
         assert k._houses[world.log].thread is None
 
-    def test_in_this_thread(self, world: World) -> None:
+    def test_that_of_crash_tests_folds_when_it_is_due(self, world: World) -> None:
         keep_house_now(world.log)
         assert world.fresh().image().fold.cover == -1
         world.produce(3)

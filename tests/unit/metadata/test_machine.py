@@ -110,7 +110,7 @@ class MetadataMachine(RuleBasedStateMachine):
         log = MetadataLog(self.files, self.clock)
         for topic_id in log.image().topics:
             log.image([topic_id])
-        self._check(log.read_last())
+        self._check(log.last_image)
 
     @rule(number=NUMBERS)
     def read_an_old_image(self, number: int) -> None:

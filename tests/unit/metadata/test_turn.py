@@ -172,7 +172,7 @@ class TestCommitter:
 
         def others_commit(_: float) -> None:
             other.commit(plan, topics, patient=True)
-            read.append(log.read_last().version)
+            read.append(log.last_image.version)
             if len(read) == 3:
                 held.close()
 

@@ -9,6 +9,7 @@ import pytest
 
 from sparklog.admin import AdminClient, CommittedOffset
 from sparklog.clock import ManualClock, SystemClock
+from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
@@ -25,7 +26,7 @@ from sparklog.metadata.catalog import Catalog, Landed, Write
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
 from sparklog.storage.files import Files
-from sparklog.transactions import pieces, with_offsets
+from sparklog.transactions import with_offsets
 from sparklog.transactions.with_offsets import GroupOffsets, commit_with_offsets, has_landed
 from tests.client_batches import NOW_MS
 from tests.crashes import Crash, Fails
@@ -187,14 +188,13 @@ class TestRefusals:
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     """What happens, each once, while a batch of offsets is written."""
     events: list[Callable[[], object]] = []
-    real = pieces.offsets_batch
 
-    def batch(*given: Any) -> bytes:
+    def batch(*given: Any, **options: Any) -> bytes:
         if events:
             events.pop()()
-        return real(*given)
+        return batch_of(*given, **options)
 
-    monkeypatch.setattr(with_offsets, "offsets_batch", batch)
+    monkeypatch.setattr(with_offsets, "batch_of", batch)
     return events
 
 
@@ -217,7 +217,7 @@ class TestOthers:
     def test_that_never_rest_are_a_conflict(
         self, log_dir: str, meanwhile: list[Callable[[], object]], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(with_offsets, "TRIES", 2)
+        monkeypatch.setattr(with_offsets, "TRIES_MAX", 2)
         meanwhile += [lambda: self.other(log_dir, 7)] * 2
 
         with pytest.raises(CommitConflictError, match="of the groups a: try again"):

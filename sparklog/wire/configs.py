@@ -1,4 +1,4 @@
-"""Configs for DescribeConfigs: Kafka's numbers of sources and types, and its synonyms.
+"""Configs as DescribeConfigs has them: Kafka's numbers of sources and types, and its synonyms.
 
 A topic config takes its default from a broker config, its synonym, which mostly has another name.
 Synonyms in other units (log.roll.hours) are left out, as in Kafka.
@@ -9,8 +9,6 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from sparklog.config import ConfigKey, ConfigSource, ConfigType, TopicConfig
-from sparklog.config.partitioners import BUILT_IN, DEFAULT
-from sparklog.errors import InvalidConfigError
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -66,8 +64,6 @@ SYNONYMS: Final[Mapping[str, str]] = {
 }
 """Topic configs and the broker configs of their defaults (ServerTopicConfigSynonyms)."""
 
-_PARTITIONER: Final = "sparklog.partitioner"
-
 
 class Synonym(NamedTuple):
     """One source of a value; the first synonym of a config is the one in force."""
@@ -122,16 +118,3 @@ def default_of(name: str, key: ConfigKey) -> Config:
     source = Source.DEFAULT_CONFIG
     synonym = Synonym(name, key.default, source)
     return Config(name, key.default, source, key.type, key.doc, (synonym,), is_read_only=True)
-
-
-def check_no_code(values: Mapping[str, object]) -> None:
-    """Refuse topic configs that name code: a client must not choose code that a writer runs.
-
-    Raises InvalidConfigError.
-    """
-    given = values.get(_PARTITIONER, DEFAULT)
-    if given not in BUILT_IN:
-        raise InvalidConfigError(
-            f"{_PARTITIONER}={given!r}: allowed over the protocol: {', '.join(BUILT_IN)}",
-            key=_PARTITIONER,
-        )

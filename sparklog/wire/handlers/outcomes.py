@@ -10,10 +10,10 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from sparklog.errors import ErrorCode, SparklogError, UsageError
+from sparklog.config.partitioners import BUILT_IN, DEFAULT
+from sparklog.errors import ErrorCode, InvalidConfigError, SparklogError, UsageError
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.authorization import DENIED
-from sparklog.wire.config_names import check_no_code
 from sparklog.wire.handlers.call import Call
 from sparklog.wire.writing import shortened
 
@@ -22,6 +22,7 @@ Wanted = TypeVar("Wanted")
 Given = TypeVar("Given")
 
 NO_TIME: Final = timedelta(0)
+PARTITIONER: Final = "sparklog.partitioner"
 log: Final = logging.getLogger("sparklog.gateway")
 
 
@@ -61,12 +62,18 @@ def check_brokers(call: Call, node_ids: Sequence[int]) -> None:
 def check_values(values: Mapping[str, object], code: ErrorCode) -> None:
     """Raise SparklogError for values that a client may not give to topic configs.
 
-    `code` is the error code for null: it depends on the API.
+    `code` is the error code for null: it depends on the API. A client must not choose a function as
+    the partitioner: every writer of the topic would run it.
     """
     nulls = [name for name, value in values.items() if value is None]
     if nulls:
         raise refused(code, f"{', '.join(nulls)}: null is no value of a topic config")
-    check_no_code(values)
+    partitioner = values.get(PARTITIONER, DEFAULT)
+    if partitioner not in BUILT_IN:
+        raise InvalidConfigError(
+            f"{PARTITIONER}={partitioner!r}: allowed over the protocol: {', '.join(BUILT_IN)}",
+            key=PARTITIONER,
+        )
 
 
 async def outcomes(

@@ -142,6 +142,6 @@ class Access:
         if schema != self.schema:
             raise SchemaError(
                 "the source has a fixed schema: schema(…) cannot be given, and no table be read "
-                "that was made with columns (by saveAsTable, for example): the schema is "
-                f"{self.schema.simpleString()}"
+                "that has other columns (by saveAsTable or ALTER TABLE, for example): the schema "
+                f"is {self.schema.simpleString()}"
             )

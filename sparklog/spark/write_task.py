@@ -112,12 +112,11 @@ class WriteTask:
             raise
 
     def _feed_bytes(self) -> int:
-        """Return the bytes to encode at once: enough for some full batches of each partition."""
-        widest = max(
-            (plan.topic.num_partitions * plan.options.batch_size for plan in self.plans.values()),
-            default=0,
+        """Return the bytes to encode at once: some full batches of each partition of all topics."""
+        widths = (
+            plan.topic.num_partitions * plan.options.batch_size for plan in self.plans.values()
         )
-        return min(widest * _BATCHES_A_FEED, _FEED_BYTES_MAX)
+        return min(sum(widths) * _BATCHES_A_FEED, _FEED_BYTES_MAX)
 
     def plan(self, topic: str) -> WritePlan:
         """Return a topic's plan. Raises UnknownTopicError, InvalidTopicError."""
@@ -154,9 +153,17 @@ def by_topic(
             f"partition {task_number()}: every record needs a topic, in the column topic or by the "
             f"option topic"
         )
-    names = topics.unique()
-    for name in names:
-        yield name.as_py(), batch if len(names) == 1 else batch.filter(pc.equal(topics, name))
+    found = topics.dictionary_encode()
+    names = found.dictionary.to_pylist()
+    if len(names) <= 1:
+        yield from ((name, batch) for name in names)
+        return
+    # Sorted once: a filter for each of a thousand topics would look at all rows a thousand times.
+    numbers = numbers_of(found.indices)
+    order = np.argsort(numbers, kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(numbers))[:-1])
+    for name, rows in zip(names, parts, strict=True):
+        yield name, batch.take(array_of(rows))
 
 
 def fed(batches: Iterator[pa.RecordBatch], at_least: int) -> Iterator[pa.RecordBatch]:

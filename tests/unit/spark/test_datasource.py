@@ -90,5 +90,5 @@ def test_a_table_with_columns_of_its_own_is_not_read(tmp_path: Path) -> None:
     """The table of saveAsTable has the columns of the DataFrame."""
     source = SparklogDataSource({"path": str(tmp_path), "subscribe": "t"})
 
-    with pytest.raises(SchemaError, match=r"made with columns \(by saveAsTable, for example\)"):
+    with pytest.raises(SchemaError, match=r"other columns \(by saveAsTable or ALTER TABLE, for"):
         source.reader(output_schema(["key", "value"]))

@@ -45,7 +45,6 @@ from sparklog.errors import (
     CommitConflictError,
     FencedLeaderEpochError,
     GroupNotEmptyError,
-    LogDirError,
     SparklogError,
     UnexpectedAppendOffsetError,
 )
@@ -139,7 +138,7 @@ class GroupLog:
     def ask(self, group_id: str, request: Request) -> Any:
         """Return the answer to a request that changes nothing, from the newest state of the log.
 
-        Raises CorruptRecordError, MissingFileError.
+        Raises LogDirError, CorruptRecordError, MissingFileError.
         """
         return self.ask_all([(group_id, request)])[0]
 
@@ -274,10 +273,7 @@ class GroupLog:
                 removed[number] = removed.get(number, 0) + count
 
     def _topic(self) -> TopicDescription | None:
-        try:
-            return self._catalog.topics().get(OFFSETS_TOPIC)
-        except LogDirError:
-            return None
+        return self._catalog.topics().get(OFFSETS_TOPIC)
 
     def _newest(self, topic: TopicDescription, number: int) -> _Followed:
         """Return a partition in its newest state."""

@@ -293,6 +293,7 @@ class AdminClient:
         """Return the consumer groups, by name; of these states or types if any are given.
 
         States are as the protocol spells them, in any case: Empty, Stable, PreparingRebalance, ….
+        Raises LogDirError.
         """
         wanted = {one.lower() for one in states}, {one.lower() for one in types}
         return [
@@ -315,7 +316,8 @@ class AdminClient:
     ) -> dict[TopicPartition, CommittedOffset | None]:
         """Return the committed offsets of a group, by default of all partitions.
 
-        None where nothing is committed; a group that does not exist has no offsets.
+        None where nothing is committed; a group that does not exist has no offsets. Raises
+        LogDirError.
         """
         found = self._groups.offsets(group_id)
         if partitions is None:

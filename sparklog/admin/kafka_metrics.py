@@ -5,6 +5,7 @@ partition has one replica, which is in sync.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import groupby
 from typing import Final
 
@@ -62,8 +63,11 @@ class KafkaMetrics:
         `brokers` are addresses by id, `leader_of` returns the id of the broker that leads a topic.
         Raises CorruptRecordError, MissingFileError.
         """
-        topics = self._topics(sees_topic)
-        lags = self._lags.of(None, in_time=True)
+        topics: list[TopicImage] = []
+        lags: Found = {}
+        with suppress(LogDirError):  # before the first topic
+            topics = self._topics(sees_topic)
+            lags = self._lags.of(None, in_time=True)
         groups = {
             group_id: (described, [one for one in found if sees_topic(one.partition.topic)])
             for group_id, (described, found) in lags.items()
@@ -73,10 +77,7 @@ class KafkaMetrics:
         return generate_latest(_Families(families))
 
     def _topics(self, sees: Sees) -> list[TopicImage]:
-        try:
-            known = [one for one in self._catalog.topics().values() if sees(one.name)]
-        except LogDirError:
-            return []  # before the first topic
+        known = [one for one in self._catalog.topics().values() if sees(one.name)]
         image = self._catalog.image(*known)
         found = (image.existing(one.topic_id) for one in known)
         return [one for one in found if one is not None]

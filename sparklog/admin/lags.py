@@ -13,7 +13,7 @@ from sparklog.admin.lag_states import LagStates
 from sparklog.coordinator.lag import PartitionLag, lag_ms_of, lag_of
 from sparklog.coordinator.lag_state import LagState
 from sparklog.coordinator.requests import CommittedOffset
-from sparklog.errors import CorruptionError, LogDirError, MissingFileError
+from sparklog.errors import CorruptionError, MissingFileError
 from sparklog.garbage import seldom_collected
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog, topic_of
@@ -113,10 +113,7 @@ class _Ends:
         self._readers: dict[str, TopicReader] = {}
         self._ends: dict[TopicPartition, tuple[int | None, int | None]] = {}
         self._image = Image()
-        try:
-            names = catalog.topics()
-        except LogDirError:
-            return  # no group is there either
+        names = catalog.topics()
         known = [names[name] for name in topics if name in names]
         if states is not None and known:
             self._kept = _kept(catalog)

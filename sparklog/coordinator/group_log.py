@@ -46,7 +46,6 @@ from sparklog.errors import (
     CommitConflictError,
     FencedLeaderEpochError,
     GroupNotEmptyError,
-    LogDirError,
     SparklogError,
     UnexpectedAppendOffsetError,
 )
@@ -141,7 +140,7 @@ class GroupLog:
     def ask(self, group_id: str, request: Request) -> Any:
         """Return the answer to a request that changes nothing, from the newest state of the log.
 
-        Raises CorruptRecordError, MissingFileError.
+        Raises LogDirError, CorruptRecordError, MissingFileError.
         """
         return self.ask_all([(group_id, request)])[0]
 
@@ -151,7 +150,7 @@ class GroupLog:
         Each partition is read once. Raises as `ask`.
         """
         with self._lock:
-            image, shards, answers = self._image(), dict[int, Shard](), list[Any]()
+            image, shards, answers = self._catalog.image(), dict[int, Shard](), list[Any]()
             topic = image.names.get(OFFSETS_TOPIC)
             reader = None if topic is None else newest(self._catalog, topic)
             for group_id, request in asked:
@@ -169,7 +168,7 @@ class GroupLog:
     def groups(self) -> list[ListedGroup]:
         """Return all groups, sorted by id. Raises CorruptRecordError, MissingFileError."""
         with self._lock:
-            image = self._image()
+            image = self._catalog.image()
             topic = image.names.get(OFFSETS_TOPIC)
             if topic is None:
                 return []
@@ -280,15 +279,8 @@ class GroupLog:
             if count := sum(is_offset(one.key) for one in effects.records):
                 removed[number] = removed.get(number, 0) + count
 
-    def _image(self) -> Image:
-        """Return the newest image; an empty one without a log dir."""
-        try:
-            return self._catalog.image()
-        except LogDirError:
-            return Image()
-
     def _topic(self) -> TopicDescription | None:
-        return self._image().names.get(OFFSETS_TOPIC)
+        return self._catalog.topics().get(OFFSETS_TOPIC)
 
     def _newest(self, topic: TopicDescription, number: int) -> _Followed:
         """Return a partition in its newest state."""

@@ -13,6 +13,8 @@ from sparklog.tokens import Resource, Scope, Token
 
 def groups_of(service: Service, token: Token) -> dict[str, Any]:
     """Return the list of groups for the page: those that the token may read."""
+    if service.topics.image() is None:  # before the first topic
+        return {"groups": []}
     admin = service.admin
     listed = [
         one

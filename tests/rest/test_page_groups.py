@@ -54,6 +54,11 @@ def test_before_the_first_group(client: TestClient) -> None:
     assert "no group yet" in client.get("/?group=").text
 
 
+def test_before_there_is_a_log_dir(tmp_path: Path) -> None:
+    with client_for(settings_for(tmp_path / "log")) as client:
+        assert "no group yet" in client.get("/?group=").text
+
+
 def test_a_group_that_is_not_there_is_told(client: TestClient) -> None:
     answer = client.get("/?group=nobody")
     assert (answer.status_code, "there is no group" in answer.text) == (404, True)

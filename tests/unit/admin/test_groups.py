@@ -1,5 +1,6 @@
 """AdminClient's groups: read from the log, and changed without a gateway."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from sparklog.errors import (
     GroupIdNotFoundError,
     GroupNotEmptyError,
     InvalidGroupIdError,
+    LogDirError,
     OffsetOutOfRangeError,
     UnknownTopicError,
     UsageError,
@@ -122,11 +124,17 @@ class TestConsumerProtocol:
 
 
 class TestReading:
-    def test_before_the_first_group_there_are_none(self, tmp_path: Path) -> None:
-        admin = AdminClient(tmp_path / "log")
-        assert (admin.list_consumer_groups(), committed(admin)) == ([], {})
+    @pytest.mark.parametrize(
+        "read",
+        [AdminClient.list_consumer_groups, AdminClient.consumer_group_lags, committed],
+    )
+    def test_where_no_log_dir_is_nothing_is_known(
+        self, tmp_path: Path, read: Callable[[AdminClient], object]
+    ) -> None:
+        with pytest.raises(LogDirError, match="is not a log dir"):
+            read(AdminClient(tmp_path / "typo"))
 
-    def test_nor_where_nobody_has_committed(self, admin: AdminClient) -> None:
+    def test_before_the_first_group_there_are_none(self, admin: AdminClient) -> None:
         assert (admin.list_consumer_groups(), committed(admin)) == ([], {})
 
     def test_groups_are_listed_by_name(self, admin: AdminClient, members: Groups) -> None:

@@ -168,9 +168,6 @@ class TestOfGroups:
             admin.consumer_group_lags(["nobody"])
         assert admin.consumer_group_lags() == {}
 
-    def test_without_a_log_dir_there_are_none(self, tmp_path: Path) -> None:
-        assert AdminClient(tmp_path / "none").consumer_group_lags() == {}
-
     def test_the_offsets_topic_itself_may_be_read(self, admin: AdminClient) -> None:
         admin.alter_consumer_group_offsets(GROUP, {PLACE: 0})
         admin.alter_consumer_group_offsets(GROUP, {(OFFSETS_TOPIC, 0): 0})

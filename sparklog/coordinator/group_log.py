@@ -51,7 +51,6 @@ from sparklog.errors import (
 )
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.image import Image
 from sparklog.model import TopicDescription, TopicPartition
 
 TRIES_MAX: Final = 50

@@ -120,7 +120,7 @@ def test_a_gateway_that_opens_its_log_dir_after_the_signal_does_not_listen(tmp_p
 
 
 LOADS = """
-leave, has_left = made.left, threading.Event()
+leave, has_left = made.try_to_leave, threading.Event()
 end.GRACE_S = 60
 
 def loads():
@@ -131,7 +131,7 @@ def leaves(membership):
     leave(membership)
     has_left.set()
 
-made._load_kernels, made.left = loads, leaves
+made._load_kernels, made.try_to_leave = loads, leaves
 """
 
 

@@ -131,6 +131,7 @@ def test_who_was_woken_is_not_woken_again() -> None:
 
 def test_one_of_two_who_wait_for_a_topic_may_go() -> None:
     async def test(topics: Topics, watch: Watch) -> None:
+        watch.saw(topics.image)
         first, second = wait(watch, topics.image), wait(watch, topics.image)
         await asyncio.sleep(0)
         first.cancel()

@@ -95,10 +95,9 @@ def _is_stillborn(seen: Diagnosis) -> bool:
 def _all_aside(files: Files, seen: Diagnosis, paths: Iterable[str]) -> Iterator[str]:
     """Put those of the files aside that are there. Sound entries have no problem of their own."""
     known = {one.path: one for one in seen.problems}
-    for path in paths:
-        if files.stat(path):
-            lost = Problem(path, "behind a missing or damaged entry")
-            yield _put_aside(files, known.get(path, lost))
+    for path in filter(files.stat, paths):
+        lost = Problem(path, "behind a missing or damaged entry")
+        yield _put_aside(files, known.get(path, lost))
 
 
 def _put_aside(files: Files, problem: Problem) -> str:

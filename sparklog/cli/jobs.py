@@ -2,10 +2,11 @@
 
 The jobs and their options are those of `maintenance.registry`, which takes a second to load, and a
 minute where the kernels must be compiled. The group looks them up when a job is named, listed or
-completed; before it looks up a job that is to run, it looks whether Spark is there.
+completed; before it looks up a job that is to run, it looks whether Spark is there. NAMES has the
+names without the registry, so that a name that is none is refused with or without Spark.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -17,6 +18,20 @@ ABOUT = """Run a job with Spark, or the scheduler, which runs jobs by the clock.
 
 `sparklog jobs --help` lists them, `sparklog jobs JOB --help` has the options of one.
 """
+
+NAMES: Final = (
+    "abort_transactions",
+    "build_index",
+    "build_table",
+    "compact",
+    "erase",
+    "import_log",
+    "merge_segments",
+    "retention",
+    "scheduler",
+    "vacuum",
+    "verify",
+)
 
 
 class JobsGroup(TyperGroup):
@@ -30,12 +45,12 @@ class JobsGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command of a job; None for a name that is none."""
         self._load()
-        return super().get_command(ctx, cmd_name.replace("-", "_"))
+        return super().get_command(ctx, _name(cmd_name))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return name, command and arguments of a job. Raises UsageError if Spark is missing."""
         is_run = not ctx.resilient_parsing and not set(args) & set(ctx.help_option_names)
-        if is_run:
+        if is_run and _name(args[0]) in NAMES:
             check_extra("spark", "pyspark")
         return super().resolve_command(ctx, args)
 
@@ -44,6 +59,10 @@ class JobsGroup(TyperGroup):
             from sparklog.cli.job_commands import job_commands
 
             self.commands = typer.main.get_group(job_commands()).commands
+
+
+def _name(told: str) -> str:
+    return told.replace("-", "_")
 
 
 def add_to(app: typer.Typer) -> None:

@@ -18,13 +18,16 @@ def restore(arguments: RestoreArguments) -> None:
     from sparklog.metadata.restore import restore as restored
 
     catalog = arguments.catalog()
-    found = restored(catalog.files, catalog.clock)
-    if arguments.is_json:
-        print_json({"cluster_id": found.log_dir.cluster_id, "notes": found.notes})
-    else:
-        for line in () if arguments.quiet else found.notes:
+    notes: list[str] = []
+    try:
+        cluster_id = restored(catalog.files, catalog.clock, notes.append).cluster_id
+    finally:  # files were put aside also where the commit then fails
+        for line in () if arguments.is_json or arguments.quiet else notes:
             print(line)
-        print(f"cluster id {found.log_dir.cluster_id}")
+    if arguments.is_json:
+        print_json({"cluster_id": cluster_id, "notes": notes})
+    else:
+        print(f"cluster id {cluster_id}")
 
 
 def add_to(app: typer.Typer) -> None:

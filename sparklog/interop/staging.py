@@ -17,7 +17,7 @@ may be gone. Without the directory `sparklog_export_unfinished`, the `.txt` file
 import os
 import re
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -46,13 +46,12 @@ class Staging:
         """The partitions into which an interrupted export has begun to move files.
 
         The values are the facts about them, from before that export. Raises LogDirError for a line
-        that no export writes; empty lines are none.
+        that no export writes, as a second one for a partition; empty lines are none.
         """
         if not os.path.isdir(self._path):
             return {}
         with suppress(FileNotFoundError), open(self._list, "rb") as file:
-            lines = ((number, line.strip()) for number, line in enumerate(file, 1))
-            return dict(_listed(self._list, number, line) for number, line in lines if line)
+            return _listed(self._list, file)
         return {}
 
     def begin(self, topic_partitions: Collection[TopicPartition]) -> None:
@@ -139,7 +138,21 @@ class Staging:
                 os.close(descriptor)
 
 
-def _listed(path: str, number: int, line: bytes) -> tuple[str, str]:
+def _listed(path: str, lines: Iterable[bytes]) -> dict[str, str]:
+    """Return the partitions of LIST with their facts. Raises LogDirError."""
+    found: dict[str, str] = {}
+    for number, line in enumerate(map(bytes.strip, lines), 1):
+        if line:
+            partition, facts = _parsed(path, number, line)
+            if partition in found:
+                raise LogDirError(
+                    f"{path}, line {number}: a second line for {partition}; one is allowed"
+                )
+            found[partition] = facts
+    return found
+
+
+def _parsed(path: str, number: int, line: bytes) -> tuple[str, str]:
     """Return partition and facts of a line of LIST. Raises LogDirError."""
     match = _LINE.fullmatch(line)
     if match is None:

@@ -15,7 +15,7 @@ automatic. It deletes no bytes: files put aside are in `__cluster_metadata/_torn
 it may be run again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from sparklog.clock import Clock
@@ -64,7 +64,7 @@ def repair(files: Files, clock: Clock) -> list[str]:
                 f"{CLUSTER_METADATA}: others are committing: nothing was mended"
             )
         if _is_stillborn(seen):
-            return [_put_aside(files, seen.problems[0].path)]
+            return [_put_aside(files, seen.problems[0])]
         hopeless = [one for one in seen.problems if not one.is_mendable]
         if seen.log is None or hopeless:
             raise CorruptMetadataError("; ".join(map(str, hopeless)))
@@ -74,16 +74,17 @@ def repair(files: Files, clock: Clock) -> list[str]:
     return done
 
 
-def lead_to_newest_fold(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:
+def lead_to_newest_fold(files: Files, clock: Clock, seen: Diagnosis) -> Iterator[str]:
     """Put aside what leads elsewhere; write checkpoint and hints of the newest fold anew.
 
-    Return a line for each action.
+    Yield a line for each action, as soon as it is done.
     """
-    done = [_put_aside(files, path) for path in seen.aside if files.stat(path)]
+    yield from _all_aside(files, seen, seen.aside)
     if seen.aside:
         files.sync_directory(ENTRIES)
         files.sync_directory(CLUSTER_METADATA)
-    return [*done, *_published(files, clock, seen)] if seen.is_misled else done
+    if seen.is_misled:
+        yield from _published(files, clock, seen)
 
 
 def _is_stillborn(seen: Diagnosis) -> bool:
@@ -91,8 +92,17 @@ def _is_stillborn(seen: Diagnosis) -> bool:
     return seen.log is None and seen.entries == [0]
 
 
-def _put_aside(files: Files, source: str) -> str:
-    """Move a file to TORN, durably; return a line that says so."""
+def _all_aside(files: Files, seen: Diagnosis, paths: Iterable[str]) -> Iterator[str]:
+    """Put those of the files aside that are there. Sound entries have no problem of their own."""
+    known = {one.path: one for one in seen.problems}
+    for path in filter(files.stat, paths):
+        lost = Problem(path, "behind a missing or damaged entry")
+        yield _put_aside(files, known.get(path, lost))
+
+
+def _put_aside(files: Files, problem: Problem) -> str:
+    """Move a file with a problem to TORN, durably; return a line that says so."""
+    source = problem.path
     name, number = last_part(source), 0
     target = f"{TORN}/{name}"
     while files.stat(target) is not None:  # the same version was torn before
@@ -101,7 +111,7 @@ def _put_aside(files: Files, source: str) -> str:
     files.link_or_copy(source, target)
     files.sync([target])
     files.delete(source)
-    return f"put aside as {target}"
+    return f"{problem}; put aside as {target}"
 
 
 def _published(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:
@@ -126,7 +136,7 @@ def _refolded(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:
     if image is None:
         raise CommitConflictError(f"{CLUSTER_METADATA}: others are folding: run it again")
     paths = [f"{CLUSTER_METADATA}/{path}" for path in sorted(seen.damaged)]
-    moved = [_put_aside(files, path) for path in paths if files.stat(path)]
+    moved = _all_aside(files, seen, paths)
     return [f"folded anew up to version {image.fold.cover}", *moved]
 
 

@@ -14,7 +14,7 @@ are written anew, as `repair` does: else `verify` would report them.
 """
 
 import os
-from typing import NamedTuple
+from collections.abc import Callable
 
 from sparklog.clock import Clock
 from sparklog.errors import CorruptMetadataError
@@ -27,24 +27,19 @@ from sparklog.storage.files import Files
 from sparklog.storage.log_dir import LogDir, open_log_dir, replace_log_dir
 
 
-class Restored(NamedTuple):
-    """The new meta.properties, and a line for each file that was put aside or written anew."""
+def restore(files: Files, clock: Clock, tell: Callable[[str], None] = lambda _: None) -> LogDir:
+    """Give a restored log dir a new incarnation and a new cluster id; return meta.properties.
 
-    log_dir: LogDir
-    notes: list[str]
-
-
-def restore(files: Files, clock: Clock) -> Restored:
-    """Give a restored log dir a new incarnation and a new cluster id.
-
+    `tell` gets a line for each file that was put aside or written anew, before the next action.
     Raises LogDirError if the directory is no log dir, CorruptMetadataError if its metadata cannot
     be read or lacks an entry, and as `MetadataLog.commit` does.
     """
     open_log_dir(files)
     found = _whole(files, clock)
-    notes = lead_to_newest_fold(files, clock, found)
+    for note in lead_to_newest_fold(files, clock, found):
+        tell(note)
     MetadataLog(files, clock).begin_incarnation(random_uuid(os.urandom(16)))
-    return Restored(replace_log_dir(files, os.urandom(16)), notes)
+    return replace_log_dir(files, os.urandom(16))
 
 
 def _whole(files: Files, clock: Clock) -> Diagnosis:

@@ -128,7 +128,8 @@ def refusal_of(error: SparklogError) -> ApiError:
     headers = {"Retry-After": RETRY_AFTER_S} if is_passing else None
     if answer.status < 500:
         return ApiError(answer.error_code, error.message, headers)
-    fields = {"request_id": REQUEST_ID.get()}
+    request_id = REQUEST_ID.get()
+    fields = {"request_id": request_id} if request_id else {}
     log.error("%s: %s", type(error).__name__, error.message, extra={"fields": fields})
     offset = vars(error).get("offset")
     where = "" if offset is None else f" (offset {offset})"

@@ -69,6 +69,12 @@ class TestMapping:
         assert (refusal.status, refusal.error_code) == (status, code)
         assert refusal.headers.get("Retry-After") == retry
 
+    def test_outside_of_a_request_logs_no_id(self, caplog: pytest.LogCaptureFixture) -> None:
+        logging.getLogger("sparklog").propagate = True
+        refusal_of(errors.StorageError("no answer"))
+
+        assert vars(caplog.records[-1])["fields"] == {}
+
     def test_tells_where_the_log_is_damaged(self) -> None:
         refusal = refusal_of(errors.CorruptRecordError("x", file=PATH, offset=9))
 

@@ -3,8 +3,9 @@
 sparklog_job_runs_total                      runs that ended
 sparklog_job_failures_total                  runs of which a part failed
 sparklog_job_duration_seconds                how long they took (histogram)
-sparklog_job_last_success_timestamp_seconds  when the last one ended without a failure, or, before
-                                             the first one, when the scheduler started
+sparklog_job_last_success_timestamp_seconds  when the last one ended without a failure; before that
+                                             there is no such figure
+sparklog_job_scheduled_timestamp_seconds     since when this scheduler runs the job: its own start
 sparklog_job_done_total                      what was done: `what` is bytes, segments, files, …
 """
 
@@ -41,6 +42,12 @@ class JobMetrics:
             _BY,
             registry=self.registry,
         )
+        self._scheduled = Gauge(
+            "sparklog_job_scheduled_timestamp_seconds",
+            "When the scheduler started.",
+            _BY,
+            registry=self.registry,
+        )
         self._done = Counter(
             "sparklog_job_done", "What was done.", (*_BY, "what"), registry=self.registry
         )
@@ -53,7 +60,7 @@ class JobMetrics:
     def expect(self, by: tuple[str, str], now_ms: int) -> None:
         """Tell of a job and its log dir before the first run: Prometheus counts from there on."""
         self._failures.labels(*by)
-        self._last_success.labels(*by).set(now_ms / 1000)
+        self._scheduled.labels(*by).set(now_ms / 1000)
 
     def ended(self, by: tuple[str, str], code: int, duration_ms: int, ended_ms: int) -> None:
         """Count a run of (job, log dir) that ended with an exit code."""

@@ -10,6 +10,7 @@ import pytest
 
 from sparklog.cli.app import run
 from sparklog.cli.job_commands import JobArguments, print_report, spark_fleet
+from sparklog.cli.jobs import NAMES
 from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import Job, Outcome
 from sparklog.maintenance.registry import JOBS, ScheduledJob
@@ -34,6 +35,7 @@ class TestNames:
         names = [*JOBS, "erase", "import_log", "scheduler"]
 
         assert [name for name in names if f" {name} " not in text] == []
+        assert sorted(names) == sorted(NAMES)
 
     def test_have_a_script_each_in_a_checkout(self) -> None:
         scripts = sorted(path.stem for path in (ROOT / "jobs").glob("[a-z]*.py"))
@@ -53,6 +55,15 @@ class TestNames:
 
         assert outcome.code == 2
         assert told in outcome.err
+
+    def test_that_are_none_are_misuse_without_the_extra_too(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "pyspark", None)
+        outcome = CommandLine("log")("jobs", "verfy")
+
+        assert outcome.code == 2
+        assert "No such command 'verfy'. Did you mean 'verify'?" in outcome.err
 
 
 class TestJob:
@@ -175,7 +186,7 @@ class TestSession:
     def test_is_not_started_before_it_is_needed(self) -> None:
         assert spark_fleet("compact", JobArguments()).map(len, [], "nothing") == []
 
-    @pytest.mark.parametrize("job", ["compact", "scheduler", "import_log"])
+    @pytest.mark.parametrize("job", ["compact", "scheduler", "import_log", "merge-segments"])
     def test_needs_the_extra_before_the_jobs_are_loaded(
         self, monkeypatch: pytest.MonkeyPatch, job: str
     ) -> None:

@@ -34,6 +34,14 @@ def test_a_line_that_no_export_writes_is_named(interop: Interop, listed: Path, l
     assert (listed.parent / NAME).is_dir()
 
 
+def test_a_second_line_of_a_partition_is_named(interop: Interop, listed: Path) -> None:
+    listed.write_bytes(b"t-0\n\nt-0 5 00\n")
+    with pytest.raises(LogDirError, match=r"\.txt, line 3: a second line for t-0"):
+        finish(interop, listed)
+
+    assert (listed.parent / NAME).is_dir()
+
+
 @pytest.mark.parametrize("facts", ["5 0", "5 ffff"])
 def test_facts_that_are_none_are_named(interop: Interop, listed: Path, facts: str) -> None:
     listed.write_text(f"t-0 {facts}\n")

@@ -47,8 +47,7 @@ def put_aside(world: World) -> list[str]:
     fresh.log = world.fresh()
     before = fresh.log.image().version
     assert fresh.produce(1) == before + 1
-    prefix = f"put aside as {TORN}/"
-    return [line.removeprefix(prefix) for line in done if line.startswith(prefix)]
+    return [line.partition(f"; put aside as {TORN}/")[2] for line in done if TORN in line]
 
 
 def records(world: World) -> int:
@@ -112,6 +111,13 @@ class TestEntries:
         assert found(world) == [entry_path(13), ENTRIES]
         assert put_aside(world) == [f"{14:020}.json", f"{13:020}.json"]
         assert records(world) == 100
+
+    def test_those_behind_are_told_with_the_reason(self, world: World) -> None:
+        damage(world, entry_path(13))
+        lost, torn, *_ = repair(world.files, world.clock)
+
+        assert lost.startswith(f"{entry_path(14)}: behind a missing or damaged entry; put aside as")
+        assert torn.startswith(f"{entry_path(13)}: cannot be understood")
 
     def test_a_missing_one_too(self, world: World) -> None:
         world.files.delete(entry_path(13))
@@ -195,7 +201,9 @@ class TestEntries:
         files.put_new(entry_path(0), b"")
         done = repair(files, ManualClock())
 
-        assert done == [f"put aside as {TORN}/{0:020}.json"]
+        name = f"{0:020}.json"
+        assert [line.partition(": ")[0] for line in done] == [entry_path(0)]
+        assert done[0].endswith(f"; put aside as {TORN}/{name}")
         assert MetadataLog.create(files, ManualClock()).image().version == 0
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.clock import SystemClock
-from sparklog.errors import CorruptMetadataError, MissingFileError
+from sparklog.errors import CorruptMetadataError, MissingFileError, StorageFullError
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID, Broker, Endpoint
@@ -14,6 +14,7 @@ from sparklog.metadata.edit import Edit
 from sparklog.metadata.fold import fold
 from sparklog.metadata.follow import hinted_version
 from sparklog.metadata.image import Image
+from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import (
     HINT,
     POINTER,
@@ -234,9 +235,24 @@ class TestARestoredCopy:
             Path(log_dir, path).write_bytes(b"torn")
             told.append(sparklog.done("restore", *arguments))
         text, quiet, row = told
-        aside = f"put aside as {TORN}/{last_part(path)}"
+        aside = f"; put aside as {TORN}/{last_part(path)}"
 
-        assert aside in text.lines
+        (line,) = [one for one in text.lines if one.startswith(f"{path}: no Parquet file (torn?)")]
+        assert line.endswith(aside)
         assert "checkpoint and hint of version 5 are written anew" in text.lines
         assert quiet.text.startswith("cluster id ")
-        assert f"{aside}.2" in row.json[0]["notes"]
+        assert any(one.endswith(f"{aside}.2") for one in row.json[0]["notes"])
+
+    def test_tells_what_was_put_aside_also_if_it_then_fails(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: object) -> None:
+            raise StorageFullError("no space")
+
+        Path(log_dir, HINT).write_bytes(b'{"version":99}')
+        monkeypatch.setattr(MetadataLog, "begin_incarnation", fail)
+        outcome = CommandLine(log_dir)("restore")
+
+        aside = f"put aside as {TORN}/{last_part(HINT)}"
+        told = f"{HINT}: names entry 99, which is no fold that can be opened; {aside}"
+        assert (outcome.code, outcome.lines) == (1, [told])

@@ -34,7 +34,8 @@ from sparklog.storage.files import Files
 class SalvageWork:
     """The work of a task.
 
-    `is_missing`: the file does not exist, so there is nothing to put aside.
+    `is_missing`: the file does not exist, so there is nothing to put aside. `is_anothers`: it is
+    the file of another segment, so no batch is taken.
     """
 
     files: Files
@@ -43,6 +44,7 @@ class SalvageWork:
     entry: SegmentEntry
     index_interval_bytes: int
     is_missing: bool
+    is_anothers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ def salvaged(work: SalvageWork) -> Salvaged:
     with suppress(ExistingFileError):  # put aside by a run that died
         work.files.link_or_copy(log_path(directory, work.entry), target)
     work.files.sync([target])
-    return Salvaged(work.entry, _written(work, directory), target)
+    segment = None if work.is_anothers else _written(work, directory)
+    return Salvaged(work.entry, segment, target)
 
 
 def _written(work: SalvageWork, directory: str) -> SegmentEntry | None:

@@ -43,6 +43,7 @@ def _salvage(
             entry=entry,
             index_interval_bytes=config.index_interval_bytes,
             is_missing=verdict.is_missing,
+            is_anothers=verdict.is_anothers,
         )
         for entry, verdict in wrong
     ]

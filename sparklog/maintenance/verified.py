@@ -6,7 +6,7 @@ nothing.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -19,11 +19,12 @@ from sparklog.log.indexer import Indexes
 from sparklog.log.roll import RollPolicy
 from sparklog.log.salvage import Damage, sound_windows
 from sparklog.log.segment_writer import SegmentBuilder
-from sparklog.log.windows import SegmentLog, Window
+from sparklog.log.windows import WINDOW_BYTES, SegmentLog, Window
 from sparklog.log_reader.opened import log_path, opened
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TopicDescription
 from sparklog.record.batches import byte_view
+from sparklog.record.checksum import extend_crc32c
 from sparklog.storage.files import Files
 
 Batches = NDArray[np.int64]
@@ -64,7 +65,9 @@ class Verdict:
 
     `log_problems`: damage of the `.log`, or a row that disagrees with it. `index_problems`: indexes
     that can be rebuilt. `other_problems`: records, and files that cannot be rebuilt. `lost`: the
-    offsets [start, end) of the log that no sound batch has.
+    offsets [start, end) of the log that no sound batch has. `content`: size and CRC-32C of a file
+    with `log_problems`, None if it is missing or shared. `is_anothers`: the file is that of another
+    segment.
     """
 
     log_problems: tuple[str, ...] = ()
@@ -72,6 +75,18 @@ class Verdict:
     other_problems: tuple[str, ...] = ()
     lost: tuple[tuple[int, int], ...] = ()
     is_missing: bool = False
+    content: tuple[int, int] | None = None
+    is_anothers: bool = False
+
+    def on_file_of(self, owner: SegmentEntry, directory: str, entry: SegmentEntry) -> "Verdict":
+        """Return the verdict on a segment in whose place the file of another lies."""
+        problem = f"{log_path(directory, entry)}: it is the file of {log_path(directory, owner)}"
+        return replace(
+            self,
+            log_problems=(*self.log_problems, problem),
+            lost=((entry.base_offset, entry.next_offset),),
+            is_anothers=True,
+        )
 
 
 def verified(work: VerifyWork) -> Verdict:
@@ -104,6 +119,7 @@ def verified(work: VerifyWork) -> Verdict:
             log_problems=tuple(_line(path, damage) for damage in damages),
             other_problems=tuple(others),
             lost=tuple((damage.start_offset, damage.end_offset) for damage in damages),
+            content=_content(files, directory, entry),
         )
     summary, indexes = builder.finish()
     problems = [
@@ -118,7 +134,17 @@ def verified(work: VerifyWork) -> Verdict:
         log_problems=tuple(problems),
         index_problems=tuple(_index_problems(work, indexes, np.concatenate(seen, axis=1))),
         other_problems=tuple(others),
+        content=_content(files, directory, entry) if problems else None,
     )
+
+
+def _content(files: Files, directory: str, entry: SegmentEntry) -> tuple[int, int] | None:
+    if entry.is_shared:
+        return None
+    size = crc = 0
+    while data := files.view(log_path(directory, entry), WINDOW_BYTES, size):
+        size, crc = size + len(data), extend_crc32c(crc, data)
+    return size, crc
 
 
 def _record_problems(window: Window, path: str) -> Iterator[str]:

@@ -12,13 +12,13 @@ readers go on with the old index, or without one.
 
 import os
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from sparklog.clock import Clock
 from sparklog.config import TopicConfig
 from sparklog.errors import CorruptIndexError, MissingFileError
 from sparklog.log.indexer import Indexer, Indexes
-from sparklog.log.key_index import KeyHashes, encode, have_same
+from sparklog.log.key_index import encode
 from sparklog.log.names import (
     INDEX_SUFFIX,
     KEY_INDEX_SUFFIX,
@@ -36,8 +36,12 @@ from sparklog.metadata.image import TopicImage
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
 
-SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, KEY_INDEX_SUFFIX)
-"""The suffixes of the indexes that are rebuilt."""
+COLUMNS: Final = {
+    INDEX_SUFFIX: ("index_path", "index_bytes"),
+    TIME_INDEX_SUFFIX: ("time_index_path", "time_index_bytes"),
+    KEY_INDEX_SUFFIX: ("key_index_path", "key_index_bytes"),
+}
+"""The indexes that are rebuilt, by suffix: the columns of a row that name file and size."""
 
 
 def rebuild_indexes(
@@ -73,37 +77,30 @@ def rebuilt(
     *,
     force: bool = False,
 ) -> SegmentEntry | None:
-    """Write a segment's indexes anew, durably; return its row with them, not yet committed.
+    """Write a segment's wrong indexes anew, durably; return its row with them, not yet committed.
 
-    Unless `force` is given, None if its indexes are right: then nothing is written. Raises as
-    `indexes_of`.
+    A right index keeps its file; None if all are right. `force`: all are written. Raises as
+    `indexes_of`, and `key_hashes_of_log` if the key index is written.
     """
     directory = topic_directory(topic)
     indexes = indexes_of(files, directory, entry, interval_bytes)
-    keys = None if entry.key_index_path is None else key_hashes_of_log(files, directory, entry)
-    is_right = are_right(files, directory, entry, indexes) and (
-        keys is None or key_index_problem(files, directory, entry, keys) is None
-    )
-    if is_right and not force:
+    needed = _by_suffix(indexes) if force else wrong_indexes(files, directory, entry, indexes)
+    if entry.key_index_path is not None and (force or key_index_problem(files, directory, entry)):
+        needed[KEY_INDEX_SUFFIX] = encode(key_hashes_of_log(files, directory, entry))
+    if not needed:
         return None
-    key_index = b"" if keys is None else encode(keys)
     uuid = uuid7(clock.now_ms(), os.urandom(10))
-    written = {}
-    for suffix, data in zip(SUFFIXES, (*indexes, key_index), strict=True):
+    columns: dict[str, Any] = {}
+    paths: list[str] = []
+    for suffix, data in needed.items():
         name = segment_name(entry.file_base_offset, uuid, suffix)
-        path = f"{partition_dir(topic.name, entry.partition)}/{name}"
-        if data:
-            files.write_new(f"{directory}/{path}", data, durable=True)
-            written[suffix] = path
-    files.sync(f"{directory}/{path}" for path in written.values())
-    return entry._replace(
-        index_path=written.get(INDEX_SUFFIX),
-        index_bytes=len(indexes.offset_index),
-        time_index_path=written.get(TIME_INDEX_SUFFIX),
-        time_index_bytes=len(indexes.time_index),
-        key_index_path=written.get(KEY_INDEX_SUFFIX),
-        key_index_bytes=len(key_index) or None,
-    )
+        path = f"{partition_dir(topic.name, entry.partition)}/{name}" if data else None
+        if path is not None:
+            paths.append(f"{directory}/{path}")
+            files.write_new(paths[-1], data, durable=True)
+        columns |= zip(COLUMNS[suffix], (path, len(data)), strict=True)
+    files.sync(paths)
+    return entry._replace(**columns)
 
 
 def indexes_of(files: Files, directory: str, entry: SegmentEntry, interval_bytes: int) -> Indexes:
@@ -154,33 +151,41 @@ def _with_indexes(entry: SegmentEntry, source: SegmentEntry) -> SegmentEntry:
     )
 
 
-def are_right(files: Files, directory: str, entry: SegmentEntry, indexes: Indexes) -> bool:
-    """Whether a segment's row and its index files agree with these indexes."""
-    return _is_right(
-        files, directory, entry.index_path, entry.index_bytes, indexes.offset_index
-    ) and _is_right(
-        files, directory, entry.time_index_path, entry.time_index_bytes, indexes.time_index
-    )
+def wrong_indexes(
+    files: Files, directory: str, entry: SegmentEntry, indexes: Indexes
+) -> dict[str, bytes]:
+    """Return those of the right indexes, by suffix, that a segment's row and files do not have."""
+    return {
+        suffix: data
+        for suffix, data in _by_suffix(indexes).items()
+        if not _is_right(files, directory, entry, suffix, data)
+    }
 
 
-def key_index_problem(
-    files: Files, directory: str, entry: SegmentEntry, keys: KeyHashes
-) -> str | None:
-    """Return what is wrong with a segment's key index, which must have `keys`; None if nothing."""
-    path = f"{directory}/{entry.key_index_path}"
+def _by_suffix(indexes: Indexes) -> dict[str, bytes]:
+    return {INDEX_SUFFIX: indexes.offset_index, TIME_INDEX_SUFFIX: indexes.time_index}
+
+
+def key_index_problem(files: Files, directory: str, entry: SegmentEntry) -> str | None:
+    """Return what is wrong with the size, the form or a checksum of a segment's key index, or None.
+
+    Its keys are not compared with those of the log.
+    """
+    path, size = f"{directory}/{entry.key_index_path}", entry.key_index_bytes
+    stat = files.stat(path)
+    if stat is None or stat.bytes != size:
+        found = "the file is missing" if stat is None else f"it has {stat.bytes} bytes"
+        return f"{path}: {found}, its row says {size} bytes"
     try:
-        found = key_hashes(files, directory, entry)
+        key_hashes(files, directory, entry)
     except CorruptIndexError as error:
         return str(error)
-    except MissingFileError:
-        return f"{path}: the file is missing"
-    return None if have_same(found, keys) else f"{path}: its keys are not those of the log"
+    return None
 
 
-def _is_right(
-    files: Files, directory: str, path: str | None, size: int | None, data: bytes
-) -> bool:
+def _is_right(files: Files, directory: str, entry: SegmentEntry, suffix: str, data: bytes) -> bool:
     """Whether the row has the size of `data`, and the index file holds it; no path: no data."""
+    path, size = (getattr(entry, column) for column in COLUMNS[suffix])
     if size != len(data):
         return False
     if path is None:

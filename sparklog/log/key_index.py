@@ -91,24 +91,6 @@ def _directory(head: Buffer, size: int) -> tuple[list[int], list[int]]:
     return counts, entries[:, 1].tolist()
 
 
-def have_same(one: KeyHashes, other: KeyHashes) -> bool:
-    """Whether both have the same keys, in any order; the hashes of `one` are as an index has them.
-
-    The order of equal hashes is open: only if there are some, both are sorted by offsets, too.
-    """
-    order = np.argsort(other.hashes.view(np.uint64))
-    if not np.array_equal(one.hashes, other.hashes[order]):
-        return False
-    return np.array_equal(one.deltas, other.deltas[order]) or all(
-        map(np.array_equal, _sorted(one), _sorted(other))
-    )
-
-
-def _sorted(keys: KeyHashes) -> KeyHashes:
-    order = np.lexsort((keys.deltas, keys.hashes))
-    return KeyHashes(keys.hashes[order], keys.deltas[order])
-
-
 def part_of(hashes: Int64s) -> Int64s:
     """Return the top byte of each hash (int64)."""
     parts: Int64s = (hashes.view(np.uint64) >> np.uint64(64 - PARTS_BITS)).astype(np.int64)

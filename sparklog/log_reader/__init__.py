@@ -7,7 +7,7 @@
     isolation  which batches a reader of committed records leaves out
     find       the record that an offset or a time leads to
     opened     a segment's files; an index that is missing or wrong is not used
-    key_hashes the keys of a segment that has a key index
+    key_hashes the hashes of a segment's keys: those of its key index, those of its log
     kept       segments kept open, for a process that makes many lookups
     followed_topics   readers of the newest version, for a process that answers many requests
     poll       fetches that wait for new records, many at once

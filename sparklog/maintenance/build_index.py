@@ -3,12 +3,13 @@
     default    indexes that a writer has left to this job (`index.build=job`), by the image
     `list`     also indexes whose file is missing or has another size, by a listing of the files
     `check`    reads every log, and builds the indexes that differ from the right ones
-    `rebuild`  builds every index anew
+    `rebuild`  builds every index again
 
 Each segment is a task: it reads the log, verifies every checksum, builds, writes and syncs the
 indexes. One commit for each topic swaps the paths in the rows.
 
-An index is a pure function of its log (LogSegment.recover), so every builder makes the same index.
+An offset or time index is a pure function of its log (LogSegment.recover), so every builder makes
+the same. A key index is built only if it is missing or damaged, or with `rebuild`.
 Readers continue meanwhile, with the old index or without one.
 """
 
@@ -20,7 +21,7 @@ from typing import Any
 from sparklog.clock import Clock
 from sparklog.config import TopicConfig
 from sparklog.errors import SparklogError
-from sparklog.indexes import SUFFIXES, commit_indexes, rebuilt
+from sparklog.indexes import COLUMNS, commit_indexes, rebuilt
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import SegmentEntry, TopicDescription
@@ -108,7 +109,7 @@ def _sizes(files: Files, topic: TopicDescription) -> Sizes:
     return {
         stat.path.removeprefix(directory): stat.bytes
         for stat in files.list(topic_directory(topic), recursive=True)
-        if stat.path.endswith(SUFFIXES)
+        if stat.path.endswith((*COLUMNS,))
     }
 
 

@@ -30,7 +30,8 @@ from sparklog.record.batches import Buffer, byte_view, with_offsets_raised
 from sparklog.storage.files import Files
 
 INDEX_FIELDS: Final = ("index_path", "index_bytes", "time_index_path", "time_index_bytes")
-"""The fields of a row that an index build changes; the other fields describe the log."""
+"""The fields of the offset index and the time index. The others describe the log, or name the key
+index, which a merge reads: a new one is a conflict."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

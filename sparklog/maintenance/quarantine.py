@@ -1,8 +1,7 @@
 """Repairs a log: puts the damaged file aside, and writes its sound batches to a new segment.
 
     quarantine/<partition dir>/<name>.log      a second name (or a copy) of the damaged file
-    a new segment for the same offsets         the sound batches, unchanged; no segment without any.
-                                               If files were exchanged, each from the other's file
+    a new segment for the same offsets         the sound batches, unchanged; no segment without any
     one commit                                 replaces the old row by the new row
 
 No file is deleted here. Vacuum unlinks the old name after its delay. The file in quarantine stays
@@ -19,7 +18,7 @@ from sparklog.log.names import QUARANTINE
 from sparklog.log.roll import RollPolicy
 from sparklog.log.salvage import sound_windows
 from sparklog.log.segment_writer import SegmentBuilder
-from sparklog.log.windows import WINDOW_BYTES, Window
+from sparklog.log.windows import Window
 from sparklog.log_reader.opened import log_path, opened
 from sparklog.log_writer.segment_file import SegmentFile
 from sparklog.maintenance.merged import same_log
@@ -28,7 +27,6 @@ from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import TopicImage
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.record.batches import byte_view
-from sparklog.record.checksum import extend_crc32c
 from sparklog.storage.files import Files
 
 
@@ -36,8 +34,8 @@ from sparklog.storage.files import Files
 class SalvageWork:
     """The work of a task.
 
-    `is_missing`: the file does not exist, so there is nothing to put aside. `found_in`: the
-    log_path of another segment whose file has the bytes of this one; None if there is none.
+    `is_missing`: the file does not exist, so there is nothing to put aside. `is_anothers`: it is
+    the file of another segment, so no batch is taken.
     """
 
     files: Files
@@ -46,7 +44,7 @@ class SalvageWork:
     entry: SegmentEntry
     index_interval_bytes: int
     is_missing: bool
-    found_in: str | None = None
+    is_anothers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +71,8 @@ def salvaged(work: SalvageWork) -> Salvaged:
     with suppress(ExistingFileError):  # put aside by a run that died
         work.files.link_or_copy(log_path(directory, work.entry), target)
     work.files.sync([target])
-    return Salvaged(work.entry, _written(work, directory), target)
+    segment = None if work.is_anothers else _written(work, directory)
+    return Salvaged(work.entry, segment, target)
 
 
 def _written(work: SalvageWork, directory: str) -> SegmentEntry | None:
@@ -81,9 +80,8 @@ def _written(work: SalvageWork, directory: str) -> SegmentEntry | None:
     policy = RollPolicy(index_interval_bytes=work.index_interval_bytes)
     builder = SegmentBuilder(entry.file_base_offset, entry.partition, policy)
     target = SegmentFile(work.files, work.topic, builder, work.clock.now_ms())
-    source = entry if work.found_in is None else entry._replace(log_path=work.found_in)
     try:
-        for part in sound_windows(opened(work.files, directory, source)):
+        for part in sound_windows(opened(work.files, directory, entry)):
             if isinstance(part, Window):
                 start, end = part.batches.position[0], part.batches.end_position[-1]
                 target.append(part.batches, byte_view(part.data)[int(start) : int(end)])
@@ -106,22 +104,6 @@ def _written(work: SalvageWork, directory: str) -> SegmentEntry | None:
         txn_index_bytes=entry.txn_index_bytes,
         created_ms=entry.created_ms,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class ContentWork:
-    """The work of a task: the file at `path`."""
-
-    files: Files
-    path: str
-
-
-def content(work: ContentWork) -> tuple[int, int]:
-    """Return the size of a file, and the CRC-32C of its bytes."""
-    size = crc = 0
-    while data := work.files.view(work.path, WINDOW_BYTES, size):
-        size, crc = size + len(data), extend_crc32c(crc, data)
-    return size, crc
 
 
 def commit_salvaged(

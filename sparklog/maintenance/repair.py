@@ -5,19 +5,10 @@ from dataclasses import dataclass, field
 
 from sparklog.config import TopicConfig
 from sparklog.errors import SparklogError
-from sparklog.log_reader.opened import log_path
 from sparklog.maintenance.build_index import index_segments
 from sparklog.maintenance.job import JobContext
-from sparklog.maintenance.quarantine import (
-    ContentWork,
-    Salvaged,
-    SalvageWork,
-    commit_salvaged,
-    content,
-    salvaged,
-)
+from sparklog.maintenance.quarantine import Salvaged, SalvageWork, commit_salvaged, salvaged
 from sparklog.maintenance.verified import Verdict
-from sparklog.metadata.catalog import topic_directory
 from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 
 Judged = tuple[SegmentEntry, Verdict]
@@ -44,7 +35,6 @@ def _salvage(
     context: JobContext, topic: TopicDescription, wrong: Sequence[Judged], done: Repaired
 ) -> None:
     config = TopicConfig.parse(topic.configs)
-    found_in = _exchanged(context, topic, wrong)
     works = [
         SalvageWork(
             files=context.files,
@@ -53,7 +43,7 @@ def _salvage(
             entry=entry,
             index_interval_bytes=config.index_interval_bytes,
             is_missing=verdict.is_missing,
-            found_in=found_in.get(entry.key),
+            is_anothers=verdict.is_anothers,
         )
         for entry, verdict in wrong
     ]
@@ -73,39 +63,15 @@ def _salvage(
     ]
     for one in landed:
         done.keys.add(one.damaged.key)
-        key = one.damaged.key
-        done.notes += _lines(topic, one, verdicts[key], found_in.get(key))
+        done.notes += _lines(topic, one, verdicts[one.damaged.key])
 
 
-def _exchanged(
-    context: JobContext, topic: TopicDescription, wrong: Sequence[Judged]
-) -> dict[SegmentKey, str]:
-    """Return of segments, by key, the log_path of another of them whose file has their bytes."""
-    there = [one for one, verdict in wrong if not verdict.is_missing and not one.is_shared]
-    if len(there) < 2:
-        return {}
-    directory = topic_directory(topic)
-    works = [ContentWork(context.files, log_path(directory, one)) for one in there]
-    contents = context.fleet.map(content, works, f"compare {topic.name}")
-    paths = {what: one.log_path for one, what in zip(there, contents, strict=True)}
-    return {
-        one.key: paths[wanted]
-        for one, what in zip(there, contents, strict=True)
-        if what != (wanted := (one.log_bytes, one.log_crc32c)) and wanted in paths
-    }
-
-
-def _lines(
-    topic: TopicDescription, one: Salvaged, verdict: Verdict, found_in: str | None
-) -> Iterator[str]:
+def _lines(topic: TopicDescription, one: Salvaged, verdict: Verdict) -> Iterator[str]:
     name = f"{topic.name}-{one.damaged.partition}"
     yield from (f"{name}: {problem}" for problem in verdict.log_problems)
     if one.quarantined is not None:
         yield f"{name}: put aside as {one.quarantined}"
-    if found_in is None:
-        yield from (f"{name}: offsets [{start}, {end}) are lost" for start, end in verdict.lost)
-    else:
-        yield f"{name}: nothing is lost: its bytes were in {topic_directory(topic)}/{found_in}"
+    yield from (f"{name}: offsets [{start}, {end}) are lost" for start, end in verdict.lost)
 
 
 def _index(

@@ -1,29 +1,30 @@
 """Compares one segment with its row and its indexes; a task of `verify`.
 
-It reads the log once, checks every checksum and every offset, and compares the row and the index
-files with the log. It writes nothing.
+It reads the log once, checks every checksum and every offset, and compares the row, the offset
+index and the time index with the log. Of a key index it checks size, form and checksums. It writes
+nothing.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparklog.errors import CorruptIndexError, CorruptRecordError
-from sparklog.indexes import are_right, key_index_problem
+from sparklog.indexes import key_index_problem, wrong_indexes
 from sparklog.log.index_view import rises
 from sparklog.log.indexer import Indexes
 from sparklog.log.roll import RollPolicy
 from sparklog.log.salvage import Damage, sound_windows
 from sparklog.log.segment_writer import SegmentBuilder
-from sparklog.log.windows import SegmentLog, Window
-from sparklog.log_reader.key_hashes import key_hashes_of_log
+from sparklog.log.windows import WINDOW_BYTES, SegmentLog, Window
 from sparklog.log_reader.opened import log_path, opened
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TopicDescription
 from sparklog.record.batches import byte_view
+from sparklog.record.checksum import extend_crc32c
 from sparklog.storage.files import Files
 
 Batches = NDArray[np.int64]
@@ -64,7 +65,9 @@ class Verdict:
 
     `log_problems`: damage of the `.log`, or a row that disagrees with it. `index_problems`: indexes
     that can be rebuilt. `other_problems`: records, and files that cannot be rebuilt. `lost`: the
-    offsets [start, end) of the log that no sound batch has.
+    offsets [start, end) of the log that no sound batch has. `content`: size and CRC-32C of a file
+    with `log_problems`, None if it is missing or shared. `is_anothers`: the file is that of another
+    segment.
     """
 
     log_problems: tuple[str, ...] = ()
@@ -72,6 +75,18 @@ class Verdict:
     other_problems: tuple[str, ...] = ()
     lost: tuple[tuple[int, int], ...] = ()
     is_missing: bool = False
+    content: tuple[int, int] | None = None
+    is_anothers: bool = False
+
+    def on_file_of(self, owner: SegmentEntry, directory: str, entry: SegmentEntry) -> "Verdict":
+        """Return the verdict on a segment in whose place the file of another lies."""
+        problem = f"{log_path(directory, entry)}: it is the file of {log_path(directory, owner)}"
+        return replace(
+            self,
+            log_problems=(*self.log_problems, problem),
+            lost=((entry.base_offset, entry.next_offset),),
+            is_anothers=True,
+        )
 
 
 def verified(work: VerifyWork) -> Verdict:
@@ -104,6 +119,7 @@ def verified(work: VerifyWork) -> Verdict:
             log_problems=tuple(_line(path, damage) for damage in damages),
             other_problems=tuple(others),
             lost=tuple((damage.start_offset, damage.end_offset) for damage in damages),
+            content=_content(files, directory, entry),
         )
     summary, indexes = builder.finish()
     problems = [
@@ -114,16 +130,21 @@ def verified(work: VerifyWork) -> Verdict:
     ]
     if not entry.is_shared and stat.bytes != entry.log_bytes:
         problems.append(f"{path}: it has {stat.bytes} bytes, its row says {entry.log_bytes}")
-    index_problems = [*_index_problems(work, indexes, np.concatenate(seen, axis=1))]
-    try:
-        index_problems += _key_index_problems(work)
-    except CorruptRecordError as error:  # of a record, although its batch's checksum is right
-        others += {str(error)}.difference(others)
     return Verdict(
         log_problems=tuple(problems),
-        index_problems=tuple(index_problems),
+        index_problems=tuple(_index_problems(work, indexes, np.concatenate(seen, axis=1))),
         other_problems=tuple(others),
+        content=_content(files, directory, entry) if problems else None,
     )
+
+
+def _content(files: Files, directory: str, entry: SegmentEntry) -> tuple[int, int] | None:
+    if entry.is_shared:
+        return None
+    size = crc = 0
+    while data := files.view(log_path(directory, entry), WINDOW_BYTES, size):
+        size, crc = size + len(data), extend_crc32c(crc, data)
+    return size, crc
 
 
 def _record_problems(window: Window, path: str) -> Iterator[str]:
@@ -155,16 +176,11 @@ def _seen(window: Window) -> Batches:
 def _index_problems(work: VerifyWork, indexes: Indexes, batches: Batches) -> Iterator[str]:
     files, entry, directory = work.files, work.entry, topic_directory(work.topic)
     if entry.index_bytes is not None and entry.time_index_bytes is not None:
-        is_right = are_right(files, directory, entry, indexes)
-        if not is_right and not _are_valid(opened(files, directory, entry), batches):
+        wrong = wrong_indexes(files, directory, entry, indexes)
+        if wrong and not _are_valid(opened(files, directory, entry), batches):
             yield f"{log_path(directory, entry)}: its indexes are not those of the log"
-
-
-def _key_index_problems(work: VerifyWork) -> Iterator[str]:
-    files, entry, directory = work.files, work.entry, topic_directory(work.topic)
     if entry.key_index_path is not None:
-        keys = key_hashes_of_log(files, directory, entry)
-        problem = key_index_problem(files, directory, entry, keys)
+        problem = key_index_problem(files, directory, entry)
         if problem is not None:
             yield problem
 

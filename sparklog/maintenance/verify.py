@@ -30,6 +30,7 @@ from sparklog.maintenance.repair import Judged, repair
 from sparklog.maintenance.verified import Verdict, VerifyWork, verified
 from sparklog.maintenance.verified_image import file_findings, image_problems
 from sparklog.maintenance.verify_table import table_steps
+from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.image import TopicImage
 from sparklog.metadata.names import ENTRIES
 from sparklog.metadata.repair import problems as metadata_problems
@@ -137,7 +138,7 @@ def _execute(
     while some := list(islice(entries, SEGMENTS_MAX)):
         judged, errors = _judged(context, topic, some, is_decoding=options.get("records", False))
         problems += errors
-        wrong = [(entry, verdict) for entry, verdict in judged if _is_wrong(verdict)]
+        wrong = _named(image, [one for one in judged if _is_wrong(one[1])])
         counts["segments"] += len(some)
         counts["bytes"] += sum(entry.log_bytes for entry in some)
         counts["damaged"] += sum(bool(verdict.log_problems) for _, verdict in wrong)
@@ -186,6 +187,32 @@ def _judged(
         else:
             judged.append((entry, answer))
     return judged, errors
+
+
+def _named(image: TopicImage, wrong: Sequence[Judged]) -> list[Judged]:
+    """Return the verdicts; one on a file that is another segment's, by the rows, names that one.
+
+    No batch of such a file belongs to the segment in whose place it lies.
+    """
+    contents = {verdict.content for _, verdict in wrong if verdict.content is not None}
+    owners = {
+        _content(entry): entry
+        for partition in (image.partitions if contents else ())
+        for entry in image.partition(partition).live.entries()
+        if _content(entry) in contents
+    }
+    directory = topic_directory(image.description)
+    return [
+        (entry, verdict.on_file_of(owners[verdict.content], directory, entry))
+        if verdict.content in owners and verdict.content != _content(entry)
+        else (entry, verdict)
+        for entry, verdict in wrong
+    ]
+
+
+def _content(entry: SegmentEntry) -> tuple[int, int | None] | None:
+    """Return the size and the CRC-32C that a row says of a file; None of a slice."""
+    return None if entry.is_shared else (entry.log_bytes, entry.log_crc32c)
 
 
 def _is_wrong(verdict: Verdict) -> bool:

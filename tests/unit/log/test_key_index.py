@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparklog.errors import CorruptIndexError
-from sparklog.log.key_index import ENTRY_BYTES, HEAD_BYTES, KeyHashes, encode, have_same, read_range
+from sparklog.log.key_index import ENTRY_BYTES, HEAD_BYTES, KeyHashes, encode, read_range
 from sparklog.log.names import KEY_INDEX_SUFFIX
 
 hashes = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-3, 3))
@@ -37,17 +37,6 @@ class TestKeyIndex:
     @example(EDGES)
     def test_gives_back_what_was_put_in(self, entries: Entries) -> None:
         assert read(encode(keys_of(entries))) == sorted(entries)
-
-    @given(entries, entries)
-    @example(EDGES, EDGES[::-1])
-    @example(EDGES, EDGES[:-1])
-    @example([(1, 2), (1, 3)], [(1, 2), (1, 4)])
-    def test_is_compared_with_keys_in_any_order(self, entries: Entries, other: Entries) -> None:
-        whole = keys_of(entries)
-        index = read_range(lambda at, size: encode(whole)[at : at + size], len(encode(whole)))
-
-        assert have_same(index, whole)
-        assert have_same(index, keys_of(other)) == (sorted(entries) == sorted(other))
 
     @given(entries, st.integers(0, 8))
     @example(EDGES, 8)

@@ -1,6 +1,6 @@
 """Keys of a partition: read, cut into buckets, compared; also where hashes meet."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 
@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from sparklog.log_reader import key_hashes
 from sparklog.maintenance import superseded
 from sparklog.maintenance.superseded import (
     BUCKET_RECORDS,
@@ -32,25 +33,27 @@ from tests.partitions import DIRECTORY, marker
 
 LARGE = "=" + "x" * 300
 EVERYTHING_MEETS, TWO_HASHES, FOUR_HASHES = 0, -(2**63), 0x0101 << 48
-Hasher = Callable[[NDArray[np.int32], NDArray[np.uint8], NDArray[np.int64]], None]
 
 
-def meeting(mask: int) -> Hasher:
-    """Hashes of which only some bits differ."""
+@contextmanager
+def limits(**values: object) -> Iterator[None]:
+    """Let the module have other limits."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in values.items():
+            patch.setattr(superseded, name, value)
+        yield
+
+
+@contextmanager
+def meeting(mask: int) -> Iterator[None]:
+    """Let keys have hashes of which only some bits differ."""
 
     def hash_some(ends: NDArray[np.int32], data: NDArray[np.uint8], out: NDArray[np.int64]) -> None:
         hash_rows(ends, data, out)
         out &= mask
 
-    return hash_some
-
-
-@contextmanager
-def limits(**values: object) -> Iterator[None]:
-    """Let the module have other limits, or another hash."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in values.items():
-            patch.setattr(superseded, name, value)
+        patch.setattr(key_hashes, "hash_rows", hash_some)
         yield
 
 
@@ -83,7 +86,7 @@ class TestAnyLog:
     @example(MANY_ROUNDS)
     def test_is_exact_although_hashes_meet(self, mask: int, steps: Rounds) -> None:
         """Goal: keys are compared, in the dirty part and in the clean one. Method: few hashes."""
-        with limits(hash_rows=meeting(mask)):
+        with meeting(mask):
             check_rounds(steps)
 
     @given(rounds, st.integers(1, 3))
@@ -96,7 +99,7 @@ class TestAnyLog:
 
 class TestCollision:
     def test_of_a_key_of_the_clean_part_drops_nothing(self) -> None:
-        with limits(hash_rows=meeting(EVERYTHING_MEETS)):
+        with meeting(EVERYTHING_MEETS):
             log = Compacted().put("a" + LARGE, "b" + LARGE).put("x=0")
             log.compact()
             log.put("c=1", "d=1").put("newest=0").compact()
@@ -104,7 +107,7 @@ class TestCollision:
         assert log.shown() == f"a{LARGE} b{LARGE} x=0 c=1 d=1 newest=0"
 
     def test_finds_the_key_among_those_that_are_not(self) -> None:
-        with limits(hash_rows=meeting(EVERYTHING_MEETS)):
+        with meeting(EVERYTHING_MEETS):
             log = Compacted().put("a" + LARGE, "b" + LARGE, "c" + LARGE).put("x=0")
             log.compact()
             log.put("c=1", "d=1", "a=1").put("newest=0").compact()
@@ -113,7 +116,7 @@ class TestCollision:
 
     def test_in_a_clean_segment_of_several_answers(self) -> None:
         """A suspect is looked for in each answer of its segment's reader."""
-        with limits(hash_rows=meeting(EVERYTHING_MEETS), CHUNK_RECORDS=1):
+        with meeting(EVERYTHING_MEETS), limits(CHUNK_RECORDS=1):
             log = Compacted()
             log.put(*(f"{key}{LARGE}" for key in "abcdef"), batch_bytes=1).put("x=0").compact()
             log.put("f=1", "a=1").put("newest=0").compact()

@@ -1,55 +1,81 @@
-"""Verify repairs segments whose `.log` files were exchanged: each is made of the other's file."""
-
-from pathlib import Path
+"""Verify and a `.log` that is the file of another segment: none of its batches is taken."""
 
 import pytest
 
-from sparklog.maintenance.job import Outcome
-from sparklog.maintenance.verify import verify
-from tests.logs import append, log_files, values
-from tests.maintenance import new_topic, outcome_of
+from sparklog.record.checksum import crc32c
+from tests.partitions import DIRECTORY, NOW_MS, Partition, batch
+from tests.verifying import check, repair
 
 
-@pytest.fixture
-def log_dir(tmp_path: Path) -> str:
-    """Three segments of partition 0, of the same size and with the same times."""
-    log_dir = new_topic(tmp_path / "log", partitions=1)
-    for text in ("a", "b", "c"):
-        append(log_dir, 0, [text])
-    return log_dir
+def three(*, sizes: tuple[int, int, int] = (3, 3, 3), sealed: bool = False) -> Partition:
+    """Three segments of two records each; unsealed ones all count their offsets from 0."""
+    partition = Partition()
+    for n, size in enumerate(sizes):
+        partition.append(batch(n, n + 1, size=size), sealed=sealed)
+    for slot, entry in enumerate(partition.segments):
+        checksum = crc32c(partition.bytes_of(partition.path(slot=slot)))
+        partition.with_columns(entry, log_crc32c=checksum)
+    return partition
 
 
-def exchange(log_dir: str) -> list[Path]:
-    """Exchange the files of the first two segments; return them."""
-    one, other, _ = found = log_files(log_dir)
-    data = one.read_bytes()
-    one.write_bytes(other.read_bytes())
-    other.write_bytes(data)
-    return found
+def lay(partition: Partition, source: int, target: int) -> bytes:
+    """Put the file of one segment over that of another; return what was there."""
+    place = partition.path(slot=target)
+    before = partition.bytes_of(place)
+    partition.put(place, partition.bytes_of(partition.path(slot=source)))
+    return before
 
 
-def verified(log_dir: str, *, repair: bool) -> Outcome:
-    return outcome_of(verify, log_dir, repair=repair, records=False)
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("sizes", [(3, 3, 3), (3, 5, 3), (5, 3, 3)])
+class TestAnothersFile:
+    def test_gives_no_batch(self, sizes: tuple[int, int, int], sealed: bool) -> None:
+        partition = three(sizes=sizes, sealed=sealed)
+        first, second, third = partition.segments
+        lay(partition, 0, 1)
+        told = f"{DIRECTORY}/{second.log_path}: it is the file of {DIRECTORY}/{first.log_path}"
+        assert told in check(partition).problems
+        repaired = repair(partition)
+
+        assert repaired.problems == []
+        assert [note for note in repaired.notes if "are lost" in note or "it is" in note] == [
+            f"t-0: {told}",
+            "t-0: offsets [2, 4) are lost",
+        ]
+        assert partition.segments == [first, third]
+        assert [one.offset for one in partition.read()] == [0, 1, 4, 5]
+        aside = partition.bytes_of(f"{DIRECTORY}/quarantine/{second.log_path}")
+        assert aside == partition.bytes_of(partition.path(slot=0))
+
+    def test_is_named_in_both_places_after_an_exchange(
+        self, sizes: tuple[int, int, int], sealed: bool
+    ) -> None:
+        partition = three(sizes=sizes, sealed=sealed)
+        one, other, _ = (entry.log_path for entry in partition.segments)
+        partition.put(partition.path(slot=0), lay(partition, 0, 1))
+        named = [problem for problem in check(partition).problems if "it is the file" in problem]
+
+        assert named == [
+            f"{DIRECTORY}/{one}: it is the file of {DIRECTORY}/{other}",
+            f"{DIRECTORY}/{other}: it is the file of {DIRECTORY}/{one}",
+        ]
 
 
-def test_nothing_is_lost_and_the_order_stays(log_dir: str) -> None:
-    one, other, _ = exchange(log_dir)
-    repaired = verified(log_dir, repair=True)
+class TestNotKnown:
+    def test_is_a_file_whose_row_has_no_checksum(self) -> None:
+        partition = three()
+        first, second, _ = partition.segments
+        partition.with_columns(first, log_crc32c=None)
+        lay(partition, 0, 1)
 
-    assert (repaired.problems, repaired.counts["repaired"]) == ([], 2)
-    told = [note for note in repaired.notes if "nothing is lost" in note]
-    assert [note.rpartition("/")[2] for note in told] == [other.name, one.name]
-    assert values(log_dir)[0] == ["a", "b", "c"]
-    assert verified(log_dir, repair=False).problems == []
+        assert not any("it is the file" in problem for problem in check(partition).problems)
+        assert repair(partition).problems == []
+        assert [one.log_path == second.log_path for one in partition.segments] == [False] * 3
 
+    def test_is_a_file_of_a_segment_that_was_removed(self) -> None:
+        partition = three()
+        first = partition.segments[0]
+        lay(partition, 0, 1)
+        partition.commit(remove=[first.key], removed_ms=NOW_MS)
 
-def test_a_third_one_that_is_damaged_loses_its_own_batches_alone(log_dir: str) -> None:
-    *_, third = exchange(log_dir)
-    data = third.read_bytes()
-    third.write_bytes(data[:-1] + b"?")
-    repaired = verified(log_dir, repair=True)
-
-    assert [note for note in repaired.notes if "are lost" in note] == [
-        "t-0: offsets [2, 3) are lost"
-    ]
-    assert values(log_dir)[0] == ["a", "b"]
+        assert not any("it is the file" in problem for problem in check(partition).problems)

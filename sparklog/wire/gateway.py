@@ -57,7 +57,7 @@ CLAIMS_REMOTE: Final = 8
 """Threads for claims of partitions of __consumer_offsets. After a start there are up to 50 at once:
 lookups of other clients do not wait behind them."""
 LONG_AT_ONCE: Final = 2
-"""Threads for long answers, which mostly compute."""
+"""Threads for long answers, which only compute."""
 STEPS_AT_ONCE: Final = 8
 """Threads for steps of transactions; steps that wait at the same time share an entry."""
 HOUSEKEEPER: Final = "sparklog.wire.tidying"
@@ -122,6 +122,7 @@ class Gateway:
             CLAIMS_LOCAL if files.is_local else CLAIMS_REMOTE, "claim"
         )
         self._long = ThreadPoolExecutor(LONG_AT_ONCE, "answer")
+        self._scrapes = ThreadPoolExecutor(1, "scrape")
         self._heart = ThreadPoolExecutor(1, "heartbeat")
         self._admin = ThreadPoolExecutor(1, "admin")
         self._steps = ThreadPoolExecutor(STEPS_AT_ONCE, "transaction")
@@ -203,9 +204,9 @@ class Gateway:
         return await asyncio.get_running_loop().run_in_executor(self._claims, claim)
 
     async def at_length(self, question: Callable[[], Answer]) -> Answer:
-        """Run a function that may take seconds: neither the event loop nor a lookup waits for it.
+        """Run a function that computes for seconds: neither the event loop nor a lookup waits for it.
 
-        So the other clients do not wait for an answer about thousands of topics or partitions.
+        It reads no files: while the storage hangs, no long answer waits for it. So the other clients do not wait for an answer about thousands of topics or partitions.
         """
         return await asyncio.get_running_loop().run_in_executor(self._long, question)
 
@@ -227,13 +228,17 @@ class Gateway:
         return answer
 
     async def kafka_metrics(self) -> bytes:
-        """Return metrics of topics and groups with kafka_exporter's names."""
+        """Return metrics of topics and groups with kafka_exporter's names.
+
+        They are read beside all other work, one request for them after another.
+        """
         alive = self.instances.alive
         brokers = {one.node_id: f"{one.host}:{one.port}" for one in alive}
-        return await self.at_length(
+        return await asyncio.get_running_loop().run_in_executor(
+            self._scrapes,
             lambda: self._kafka_metrics.text(
                 brokers=brokers, leader_of=lambda topic: leader_of(topic.topic_id, alive).node_id
-            )
+            ),
         )
 
     async def offsets_topic(self) -> TopicDescription:
@@ -290,6 +295,7 @@ class Gateway:
             self._lookups,
             self._claims,
             self._long,
+            self._scrapes,
             self._admin,
             self._heart,
             self._steps,

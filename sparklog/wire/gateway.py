@@ -204,9 +204,10 @@ class Gateway:
         return await asyncio.get_running_loop().run_in_executor(self._claims, claim)
 
     async def at_length(self, question: Callable[[], Answer]) -> Answer:
-        """Run a function that computes for seconds: neither the event loop nor a lookup waits for it.
+        """Run a function that may compute for seconds, beside the event loop and the lookups.
 
-        It reads no files: while the storage hangs, no long answer waits for it. So the other clients do not wait for an answer about thousands of topics or partitions.
+        So the other clients do not wait for an answer about thousands of topics or partitions. The
+        function reads no files: while the storage hung, it would hold up the other long answers.
         """
         return await asyncio.get_running_loop().run_in_executor(self._long, question)
 
@@ -246,11 +247,13 @@ class Gateway:
         count = self.settings.offsets_topic_num_partitions
         return await self.administer(lambda: offsets_topic(self.catalog, self.clock, count))
 
-    async def auto_created(self, names: Collection[str]) -> Mapping[str, Outcome]:
+    async def auto_created(
+        self, names: Collection[str]
+    ) -> Mapping[str, TopicDescription | SparklogError]:
         """Return topics; create those that do not exist, with num.partitions, in one commit.
 
-        Returns the error of a topic that may not be created. __consumer_offsets has its own
-        configs. Raises as AdminClient.each.
+        __consumer_offsets has its own configs, and a commit of its own. Returns the error of a
+        topic that was not created. Raises errors that concern no single topic, as EachTopic does.
         """
         wanted = [
             NewTopic(one, self.settings.num_partitions) for one in names if one != OFFSETS_TOPIC
@@ -259,13 +262,18 @@ class Gateway:
         def create() -> dict[str, Outcome]:
             made = self.admin.each.create_topics(wanted)
             found = {new.name: one for new, one in zip(wanted, made, strict=True)}
-            for name, one in found.items():
-                if isinstance(one, TopicExistsError):  # another client was first
-                    found[name] = self.catalog.topic(name)
+            if any(isinstance(one, TopicExistsError) for one in made):  # another client was first
+                known = self.catalog.topics()
+                found = {name: known.get(name, one) for name, one in found.items()}
             return found
 
-        found = await self.administer(create)
-        return found | {one: await self.offsets_topic() for one in names if one == OFFSETS_TOPIC}
+        outcomes: dict[str, TopicDescription | SparklogError] = {**await self.administer(create)}
+        if OFFSETS_TOPIC in names:
+            try:
+                outcomes[OFFSETS_TOPIC] = await self.offsets_topic()
+            except SparklogError as error:
+                outcomes[OFFSETS_TOPIC] = error
+        return outcomes
 
     async def leave(self) -> None:
         """Give the node id back; an error is only logged."""

@@ -15,6 +15,8 @@ from confluent_kafka.admin import AdminClient as KafkaAdmin
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.admin.each import EachTopic
+from sparklog.errors import StorageError, TopicExistsError
 from sparklog.tokens import Grant, Principal, Scope
 from sparklog.wire import messages
 from sparklog.wire.handlers.call import LONG_BYTES
@@ -139,6 +141,38 @@ class TestMetadata:
     ) -> None:
         make = running.server.gateway.auto_created
         assert running.run(make(["new"])) == running.run(make(["new"]))
+
+    def test_one_that_is_deleted_meanwhile_fails_alone(
+        self, running: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Two clients make several topics; a third one deletes one of them."""
+        found, create, looks = running.server.gateway, EachTopic.create_topics, list[object]()
+        topics = found.catalog.topics
+
+        def then_deleted(*given: Any) -> Any:
+            made = create(*given)
+            found.admin.delete_topics(["b"])
+            return made
+
+        first = running.run(found.auto_created(["a", "b", "c"]))
+        monkeypatch.setattr(EachTopic, "create_topics", then_deleted)
+        monkeypatch.setattr(found.catalog, "topics", lambda: looks.append(0) or topics())
+        second = running.run(found.auto_created(["a", "b", "c", "d"]))
+        assert isinstance(second.pop("b"), TopicExistsError)
+        assert second == {"a": first["a"], "c": first["c"], "d": topics()["d"]}
+        assert len(looks) == 1
+
+    def test_the_topic_of_committed_offsets_fails_alone(
+        self, running: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def fails() -> None:
+            raise StorageError("the disk is full")
+
+        gateway = running.server.gateway
+        monkeypatch.setattr(gateway, "offsets_topic", fails)
+        found = running.run(gateway.auto_created(["a", "__consumer_offsets"]))
+        assert found["a"] == gateway.catalog.topic("a")
+        assert isinstance(found["__consumer_offsets"], StorageError)
 
     def test_the_topics_of_a_request_are_made_in_one_commit(self, tmp_path: Path) -> None:
         """Goal: a client with a hundred new topics waits for one commit, and others too."""

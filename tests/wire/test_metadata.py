@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from threading import current_thread
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
@@ -146,8 +147,8 @@ class TestMetadata:
         self, running: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Two clients make several topics; a third one deletes one of them."""
-        found, create, looks = running.server.gateway, EachTopic.create_topics, list[object]()
-        topics = found.catalog.topics
+        found, create = running.server.gateway, EachTopic.create_topics
+        topics = Mock(side_effect=found.catalog.topics)
 
         def then_deleted(*given: Any) -> Any:
             made = create(*given)
@@ -156,11 +157,11 @@ class TestMetadata:
 
         first = running.run(found.auto_created(["a", "b", "c"]))
         monkeypatch.setattr(EachTopic, "create_topics", then_deleted)
-        monkeypatch.setattr(found.catalog, "topics", lambda: looks.append(0) or topics())
+        monkeypatch.setattr(found.catalog, "topics", topics)
         second = running.run(found.auto_created(["a", "b", "c", "d"]))
         assert isinstance(second.pop("b"), TopicExistsError)
-        assert second == {"a": first["a"], "c": first["c"], "d": topics()["d"]}
-        assert len(looks) == 1
+        topics.assert_called_once_with()
+        assert second == {"a": first["a"], "c": first["c"], "d": found.catalog.topic("d")}
 
     def test_the_topic_of_committed_offsets_fails_alone(
         self, running: RunningGateway, monkeypatch: pytest.MonkeyPatch

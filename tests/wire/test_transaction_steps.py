@@ -2,12 +2,14 @@
 
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import NewTopic
+from sparklog.coordinator.offsets import offset_records
 from sparklog.errors import CommitOutcomeUnknownError, StorageError
 from sparklog.tokens import Grant, Principal, Resource, Scope
 from sparklog.wire.versions import ApiKey
@@ -254,6 +256,14 @@ class TestOffsets:
                 "generation_id": member.generation,
             }
             assert pending(client, producer, **named) == ErrorCode.unknown_member_id
+
+    def test_are_encoded_once_to_judge_their_size(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        encoded = Mock(side_effect=offset_records)
+        monkeypatch.setattr("sparklog.coordinator.shard.offset_records", encoded)
+        assert pending(client, init(client)) == ErrorCode.none
+        assert [len(one.args[1]) for one in encoded.mock_calls] == [1, 0]
 
     def test_of_a_fenced_producer_are_refused(self, client: Client) -> None:
         producer = init(client)

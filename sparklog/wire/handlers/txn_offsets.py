@@ -52,8 +52,8 @@ async def txn_offset_commit(call: Call) -> Reply:
     request = call.request()
     given = _given_offsets(request)
     if not may_use(call, request.transactional_id):
-        codes = dict.fromkeys(given, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return call.answer({"topics": commit_codes(request.topics, codes)})
+        denied = dict.fromkeys(given, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return call.answer({"topics": commit_codes(request.topics, denied)})
     step = await step_of(call, has_epoch=call.version >= ADDS_SINCE)
     image = await call.gateway.image()
     codes = {place: TopicRule.of(call, image, place.topic).code(place.partition) for place in given}
@@ -79,7 +79,7 @@ async def txn_offset_commit(call: Call) -> Reply:
         codes.update(await _keep_until_end(call, step, offsets))
         # The group may have begun a rebalance since: then its next members must not have read the
         # offsets before these. From here on they see that offsets are pending.
-        again = await ask_if_allowed(call, judged, request.group_id)
+        again = await ask_if_allowed(call, judged._replace(offsets={}), request.group_id)
         refused = again if isinstance(again, int) else again.error_code
         codes = {place: code or refused for place, code in codes.items()}
     return call.answer({"topics": commit_codes(request.topics, codes)})

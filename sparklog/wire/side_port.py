@@ -66,7 +66,8 @@ class SidePort(asyncio.Protocol):
 
     async def _answered(self, line: bytes) -> None:
         answer = await self._answer(line)
-        if not self._transport.is_closing():  # it is, if the answer took too long
+        # The answer may have taken too long, or the client may have gone.
+        if not self._transport.is_closing():
             self._transport.write(answer)
             self._transport.close()
 

@@ -175,6 +175,21 @@ class TestSidePort:
         asyncio.run(asked(transport, AsyncMock()))
         transport.pause_reading.assert_called_once_with()
 
+    def test_drops_a_scrape_whose_connection_is_lost(self) -> None:
+        """Else they would queue while the storage hangs; they have ANSWER_S."""
+
+        async def gone() -> bool:
+            scrape = asyncio.get_running_loop().create_future()
+            port = SidePort(bytes, lambda: scrape, AsyncMock())
+            port.connection_made(Mock())
+            port.data_received(b"GET /metrics/kafka HTTP/1.1\r\n\r\n")
+            await asyncio.sleep(0)
+            port.connection_lost(None)
+            await asyncio.wait([scrape], timeout=5)
+            return scrape.cancelled()
+
+        assert asyncio.run(gone())
+
     def test_closes_a_request_without_end(self, side: RunningGateway) -> None:
         with socket.create_connection(("127.0.0.1", side.server.side_port or 0)) as client:
             client.sendall(b"x" * 9_000)

@@ -165,7 +165,7 @@ class GroupLog:
             return answers
 
     def groups(self) -> list[ListedGroup]:
-        """Return all groups, sorted by id. Raises CorruptRecordError, MissingFileError."""
+        """Return all groups, sorted by id. Raises as `ask`."""
         with self._lock:
             image = self._catalog.image()
             topic = image.names.get(OFFSETS_TOPIC)
@@ -251,7 +251,7 @@ class GroupLog:
 
         Gateways remove expired offsets themselves: nothing is removed while one is registered. A
         partition that another process has written to meanwhile is left to the next call. With
-        `dry_run` nothing is written.
+        `dry_run` nothing is written. Raises LogDirError; errors of a partition are in `problems`.
         """
         done = Expired({}, {})
         with self._lock:

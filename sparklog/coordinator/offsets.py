@@ -268,8 +268,8 @@ def _epoch_problem(group: ConsumerGroup, member_id: str, epoch: int) -> int:
 def kept_topics(group: AnyGroup, topics: Collection[str]) -> Collection[str] | None:
     """Return the topics whose offsets must stay, because members subscribe to them.
 
-    Among `topics` none is missing; other topics may be. Returns None if no offset of the group may
-    be deleted.
+    It has all such topics of `topics`, and perhaps others. Returns None if no offset of the group
+    may be deleted.
     """
     if isinstance(group, ConsumerGroup):
         return group.topics_among(topics)

@@ -1,7 +1,7 @@
 """Readers of all topics at the newest version, for the lookups and fetches of a service.
 
 To learn whether anything was committed to any topic, it is enough to ask for the next entry of the
-metadata log. On a file system every request asks, so no answer is older than its request. An object
+metadata log. On a local disk every request asks, so no answer is older than its request. An object
 store is asked over the network, so there an answer may be `poll_interval_ms` old. Two answers are
 always of the newest version: a log end offset, and that something does not exist.
 
@@ -23,7 +23,6 @@ from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.past import PastCatalog
 from sparklog.metadata.plans.topics import live, unknown_topic
 from sparklog.model import TopicDescription
-from sparklog.storage.mounts import is_over_network
 
 
 class _Seen(NamedTuple):
@@ -45,8 +44,6 @@ class FollowedTopics:
         self._seen: _Seen | None = None
         self._taking = Lock()
         self._readers: dict[str, TopicReader] = {}
-        self._must_wait = catalog.files.is_local and is_over_network(catalog.files.uri)
-        """Whether each call of the file system may have to wait for a server."""
 
     def topics(self) -> Mapping[str, TopicDescription]:
         """Return the topics that exist, by name, in name order; none in an empty directory.
@@ -138,12 +135,9 @@ class FollowedTopics:
         return self.reader_of(topic) if topic is not None and topic.is_open else None
 
     def image_at_hand(self, *, is_newest: bool = False) -> Image | None:
-        """Return the newest image without reading a file; None if a file has to be read.
-
-        Over a network always None: there even the question whether a file exists waits.
-        """
+        """Return the newest image without reading a file; None if a file has to be read."""
         seen, now_ms = self._seen, self._clock.boot_ms()
-        if seen is None or self._must_wait:
+        if seen is None:
             return None
         if not self.files.is_local:
             is_fresh = now_ms - seen.looked_ms < self._poll_interval_ms

@@ -22,6 +22,7 @@ from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import Endpoint
 from sparklog.metadata.housekeeping import keep_house_late
 from sparklog.metadata.image import Image
+from sparklog.metadata.plans.topics import unknown_topic
 from sparklog.model import TopicDescription
 from sparklog.service.housekeeper import Housekeeper
 from sparklog.storage import open_files
@@ -57,7 +58,7 @@ CLAIMS_REMOTE: Final = 8
 """Threads for claims of partitions of __consumer_offsets. After a start there are up to 50 at once:
 lookups of other clients do not wait behind them."""
 LONG_AT_ONCE: Final = 2
-"""Threads for long answers, which mostly compute."""
+"""Threads for long answers, which only compute."""
 STEPS_AT_ONCE: Final = 8
 """Threads for steps of transactions; steps that wait at the same time share an entry."""
 HOUSEKEEPER: Final = "sparklog.wire.tidying"
@@ -122,6 +123,7 @@ class Gateway:
             CLAIMS_LOCAL if files.is_local else CLAIMS_REMOTE, "claim"
         )
         self._long = ThreadPoolExecutor(LONG_AT_ONCE, "answer")
+        self._scrapes = ThreadPoolExecutor(1, "scrape")
         self._heart = ThreadPoolExecutor(1, "heartbeat")
         self._admin = ThreadPoolExecutor(1, "admin")
         self._steps = ThreadPoolExecutor(STEPS_AT_ONCE, "transaction")
@@ -203,9 +205,10 @@ class Gateway:
         return await asyncio.get_running_loop().run_in_executor(self._claims, claim)
 
     async def at_length(self, question: Callable[[], Answer]) -> Answer:
-        """Run a function that may take seconds: neither the event loop nor a lookup waits for it.
+        """Run a function that may compute for seconds, beside the event loop and the lookups.
 
-        So the other clients do not wait for an answer about thousands of topics or partitions.
+        So the other clients do not wait for an answer about thousands of topics or partitions. The
+        function reads no files: while the storage hung, it would hold up the other long answers.
         """
         return await asyncio.get_running_loop().run_in_executor(self._long, question)
 
@@ -227,13 +230,17 @@ class Gateway:
         return answer
 
     async def kafka_metrics(self) -> bytes:
-        """Return metrics of topics and groups with kafka_exporter's names."""
+        """Return metrics of topics and groups with kafka_exporter's names.
+
+        They are read beside all other work, one request for them after another.
+        """
         alive = self.instances.alive
         brokers = {one.node_id: f"{one.host}:{one.port}" for one in alive}
-        return await self.at_length(
+        return await asyncio.get_running_loop().run_in_executor(
+            self._scrapes,
             lambda: self._kafka_metrics.text(
                 brokers=brokers, leader_of=lambda topic: leader_of(topic.topic_id, alive).node_id
-            )
+            ),
         )
 
     async def offsets_topic(self) -> TopicDescription:
@@ -241,11 +248,13 @@ class Gateway:
         count = self.settings.offsets_topic_num_partitions
         return await self.administer(lambda: offsets_topic(self.catalog, self.clock, count))
 
-    async def auto_created(self, names: Collection[str]) -> Mapping[str, Outcome]:
+    async def auto_created(
+        self, names: Collection[str]
+    ) -> Mapping[str, TopicDescription | SparklogError]:
         """Return topics; create those that do not exist, with num.partitions, in one commit.
 
-        Returns the error of a topic that may not be created. __consumer_offsets has its own
-        configs. Raises as AdminClient.each.
+        __consumer_offsets has its own configs, and a commit of its own. Returns the error of a
+        topic that was not created. Raises errors that concern no single topic, as EachTopic does.
         """
         wanted = [
             NewTopic(one, self.settings.num_partitions) for one in names if one != OFFSETS_TOPIC
@@ -254,13 +263,23 @@ class Gateway:
         def create() -> dict[str, Outcome]:
             made = self.admin.each.create_topics(wanted)
             found = {new.name: one for new, one in zip(wanted, made, strict=True)}
-            for name, one in found.items():
-                if isinstance(one, TopicExistsError):  # another client was first
-                    found[name] = self.catalog.topic(name)
+            if any(isinstance(one, TopicExistsError) for one in made):  # another client was first
+                known = self.catalog.topics()
+                found = {
+                    name: known.get(name, unknown_topic(name))
+                    if isinstance(one, TopicExistsError)
+                    else one
+                    for name, one in found.items()
+                }
             return found
 
-        found = await self.administer(create)
-        return found | {one: await self.offsets_topic() for one in names if one == OFFSETS_TOPIC}
+        outcomes: dict[str, TopicDescription | SparklogError] = {**await self.administer(create)}
+        if OFFSETS_TOPIC in names:
+            try:
+                outcomes[OFFSETS_TOPIC] = await self.offsets_topic()
+            except SparklogError as error:
+                outcomes[OFFSETS_TOPIC] = error
+        return outcomes
 
     async def leave(self) -> None:
         """Give the node id back; an error is only logged."""
@@ -290,6 +309,7 @@ class Gateway:
             self._lookups,
             self._claims,
             self._long,
+            self._scrapes,
             self._admin,
             self._heart,
             self._steps,

@@ -40,6 +40,7 @@ class SidePort(asyncio.Protocol):
         self._problem = problem
         self._head = b""
         self._transport: Any = None
+        self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for a request, for a short time."""
@@ -61,14 +62,14 @@ class SidePort(asyncio.Protocol):
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
-        """Stop waiting."""
+        """Stop waiting, also for an answer: a scrape that waits behind another one is not read."""
         self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
     async def _answered(self, line: bytes) -> None:
-        answer = await self._answer(line)
-        if not self._transport.is_closing():  # it is, if the answer took too long
-            self._transport.write(answer)
-            self._transport.close()
+        self._transport.write(await self._answer(line))
+        self._transport.close()
 
     async def _answer(self, line: bytes) -> bytes:
         method, _, rest = line.partition(b" ")

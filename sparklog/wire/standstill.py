@@ -5,6 +5,9 @@ still wait in a socket of this instance. Most requests have an epoch or a sequen
 they are out of date. Steps of transactions of clients before KIP-890 have none. So an instance that
 stood still closes its connections before it reads from them. A client that still waits connects
 again, and repeats its request.
+
+A look at the newest metadata may take as long while the storage is away. After such a look these
+steps are not taken: they fail, and the client repeats them (`handlers.transactions`).
 """
 
 from typing import Final

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from threading import current_thread
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID
 
 import pytest
@@ -15,6 +16,8 @@ from confluent_kafka.admin import AdminClient as KafkaAdmin
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.admin.each import EachTopic
+from sparklog.errors import StorageError, UnknownTopicError
 from sparklog.tokens import Grant, Principal, Scope
 from sparklog.wire import messages
 from sparklog.wire.handlers.call import LONG_BYTES
@@ -139,6 +142,38 @@ class TestMetadata:
     ) -> None:
         make = running.server.gateway.auto_created
         assert running.run(make(["new"])) == running.run(make(["new"]))
+
+    def test_one_that_is_deleted_meanwhile_fails_alone(
+        self, running: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Two clients make several topics; a third one deletes one of them."""
+        found, create = running.server.gateway, EachTopic.create_topics
+        topics = Mock(side_effect=found.catalog.topics)
+
+        def then_deleted(*given: Any) -> Any:
+            made = create(*given)
+            found.admin.delete_topics(["b"])
+            return made
+
+        first = running.run(found.auto_created(["a", "b", "c"]))
+        monkeypatch.setattr(EachTopic, "create_topics", then_deleted)
+        monkeypatch.setattr(found.catalog, "topics", topics)
+        second = running.run(found.auto_created(["a", "b", "c", "d"]))
+        assert isinstance(second.pop("b"), UnknownTopicError)
+        topics.assert_called_once_with()
+        assert second == {"a": first["a"], "c": first["c"], "d": found.catalog.topic("d")}
+
+    def test_the_topic_of_committed_offsets_fails_alone(
+        self, running: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def fails() -> None:
+            raise StorageError("the disk is full")
+
+        gateway = running.server.gateway
+        monkeypatch.setattr(gateway, "offsets_topic", fails)
+        found = running.run(gateway.auto_created(["a", "__consumer_offsets"]))
+        assert found["a"] == gateway.catalog.topic("a")
+        assert isinstance(found["__consumer_offsets"], StorageError)
 
     def test_the_topics_of_a_request_are_made_in_one_commit(self, tmp_path: Path) -> None:
         """Goal: a client with a hundred new topics waits for one commit, and others too."""

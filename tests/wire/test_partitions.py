@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from threading import current_thread
 from typing import Any
 
 import pytest
@@ -205,12 +206,16 @@ class TestDescribeLogDirs:
     def test_one_that_is_gone_is_offline(
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        threads = set[str]()
+
         def gone(path: str) -> None:
+            threads.add(current_thread().name.rpartition("_")[0])
             raise FileNotFoundError(errno.ENOENT, "gone", path)
 
         monkeypatch.setattr(shutil, "disk_usage", gone)
         [found] = client.ask(body(LOG_DIRS, newest(LOG_DIRS), topics=None)).results
         assert (found.error_code, found.topics) == (ErrorCode.kafka_storage_error, ())
+        assert threads == {"lookup"}  # a file server that hangs holds up no long answer
 
     @pytest.mark.parametrize("version", versions(LOG_DIRS))
     def test_tells_sizes(self, running: RunningGateway, client: Client, version: int) -> None:

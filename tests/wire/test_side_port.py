@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event
+from threading import Event, current_thread
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
@@ -19,6 +19,7 @@ from sparklog.errors import StorageError
 from sparklog.metadata.follow import FollowedLog
 from sparklog.wire import gateway as wire_gateway
 from sparklog.wire import side_port
+from sparklog.wire.gateway import LONG_AT_ONCE
 from sparklog.wire.side_port import SidePort
 from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, gateway
@@ -102,6 +103,27 @@ class TestSidePort:
         with pytest.raises(urllib.error.HTTPError, match="503"):
             self.get(side, "/metrics/kafka")
 
+    def test_tells_them_one_after_another_beside_long_answers(
+        self, side: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """While the storage hangs, any number of scrapes wait for it."""
+        threads, may_end, found = set[str](), Event(), side.server.gateway
+
+        def hangs(*_: object, **__: object) -> bytes:
+            threads.add(current_thread().name)
+            may_end.wait(10)
+            return b""
+
+        monkeypatch.setattr(KafkaMetrics, "text", hangs)
+        scrapes = [side.begin(found.kafka_metrics()) for _ in range(LONG_AT_ONCE)]
+        try:
+            until(lambda: bool(threads))
+            assert side.run(asyncio.wait_for(found.at_length(lambda: "answer"), 5)) == "answer"
+        finally:
+            may_end.set()
+        assert [one.result(10) for one in scrapes] == [b""] * LONG_AT_ONCE
+        assert threads == {"scrape_0"}
+
     @pytest.mark.parametrize(("limit", "is_answered"), [("REQUEST_S", True), ("ANSWER_S", False)])
     def test_has_more_time_for_an_answer_than_for_a_request(
         self,
@@ -152,6 +174,21 @@ class TestSidePort:
         transport = Mock()
         asyncio.run(asked(transport, AsyncMock()))
         transport.pause_reading.assert_called_once_with()
+
+    def test_drops_a_scrape_whose_connection_is_lost(self) -> None:
+        """Else they would queue while the storage hangs; they have ANSWER_S."""
+
+        async def gone() -> bool:
+            scrape = asyncio.get_running_loop().create_future()
+            port = SidePort(bytes, lambda: scrape, AsyncMock())
+            port.connection_made(Mock())
+            port.data_received(b"GET /metrics/kafka HTTP/1.1\r\n\r\n")
+            await asyncio.sleep(0)
+            port.connection_lost(None)
+            await asyncio.wait([scrape], timeout=5)
+            return scrape.cancelled()
+
+        assert asyncio.run(gone())
 
     def test_closes_a_request_without_end(self, side: RunningGateway) -> None:
         with socket.create_connection(("127.0.0.1", side.server.side_port or 0)) as client:

@@ -3,6 +3,7 @@
 import io
 from dataclasses import replace
 from importlib import import_module
+from threading import Thread
 from typing import Any
 from weakref import ref
 
@@ -104,6 +105,22 @@ class TestKept:
         gone, topic = ref(topic), edited(topic, 0, log_end_offset=9)
         assert gone() is None
         assert kept.of(topic, LEADER, 12) is first
+
+    def test_threads_make_them_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Else both would count in the size of the cache."""
+        kept, topic = TopicBytes(), TopicImage(TOPIC, 0)
+        found, written = list[bytes](), topic_bytes._written
+        other = Thread(target=lambda: found.append(kept.of(topic, LEADER, 12)))
+
+        def slow(*given: Any) -> bytes:
+            other.start()
+            other.join(0.2)
+            return written(*given)
+
+        monkeypatch.setattr(topic_bytes, "_written", slow)
+        first = kept.of(topic, LEADER, 12)
+        other.join(10)
+        assert found[0] is first
 
     def test_too_many_are_forgotten(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(topic_bytes, "KEPT_BYTES_MAX", ENTRY_BYTES + 150)

@@ -2,17 +2,16 @@
 
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import NewTopic
+from sparklog.coordinator.offsets import offset_records
 from sparklog.errors import CommitOutcomeUnknownError, StorageError
-from sparklog.metadata.plans.transactions import Producer, Step
 from sparklog.tokens import Grant, Principal, Resource, Scope
-from sparklog.transactions.steps import Transactions
-from sparklog.wire.standstill import STILL_MS
 from sparklog.wire.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.wire.gateways import Client, RunningGateway
@@ -258,6 +257,14 @@ class TestOffsets:
             }
             assert pending(client, producer, **named) == ErrorCode.unknown_member_id
 
+    def test_are_encoded_once_to_judge_their_size(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        encoded = Mock(side_effect=offset_records)
+        monkeypatch.setattr("sparklog.coordinator.shard.offset_records", encoded)
+        assert pending(client, init(client)) == ErrorCode.none
+        assert [len(one.args[1]) for one in encoded.mock_calls] == [1, 0]
+
     def test_of_a_fenced_producer_are_refused(self, client: Client) -> None:
         producer = init(client)
         init(client)
@@ -333,51 +340,3 @@ def test_a_commit_that_may_have_landed_is_repeated(
 
     codes = [end(client, producer, version).error_code for _ in range(2)]
     assert codes == [ErrorCode.coordinator_not_available, ErrorCode.none]
-
-
-class TestLateSteps:
-    """An instance is held up between the arrival of a step and its plan."""
-
-    @pytest.mark.parametrize("version", [1, 4])
-    def test_an_end_of_an_older_client_does_not_end_the_next(
-        self, running: RunningGateway, client: Client, version: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        producer = init(client)
-        add(client, producer, 0)
-        gateway = running.server.gateway
-        join = gateway.appends.join
-
-        async def held_up(asked: Any) -> Any:
-            await gateway.transact(lambda: ended_and_begun(gateway.transactions, producer))
-            return await join(asked)
-
-        monkeypatch.setattr(gateway.appends, "join", held_up)
-        assert end(client, producer, version).error_code == ErrorCode.invalid_txn_state
-
-        found = gateway.transactions.describe("id")
-        assert (found.number, found.is_open) == (2, True)
-
-    def test_connections_of_before_a_standstill_are_closed_unread(
-        self, running: RunningGateway, client: Client
-    ) -> None:
-        async def stands_still() -> None:
-            gateway.standstill.seen_ms -= STILL_MS + 1
-            [connection] = gateway.connections
-            connection.buffer_updated(0)
-
-        gateway, producer = running.server.gateway, init(client)
-        add(client, producer, 0)
-        running.run(stands_still())
-        with pytest.raises((ConnectionError, AssertionError)):
-            end(client, producer)
-        assert gateway.transactions.describe("id").is_open
-
-        with Client(running.port) as again:
-            assert end(again, producer).error_code == ErrorCode.none
-
-
-def ended_and_begun(transactions: Transactions, producer: Any) -> None:
-    """What a client does at another instance meanwhile."""
-    step = Step("id", Producer(producer.producer_id, producer.producer_epoch))
-    transactions.end(step, is_commit=False, bumps=False)
-    transactions.add_group(step, "g")

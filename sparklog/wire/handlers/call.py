@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from sparklog.wire.gateway import Gateway
 
 LONG_BYTES: Final = 16 * 1024
-"""A longer request may have a million parts."""
+"""The steps of a longer request are taken beside the event loop.
+
+It may have up to a million parts."""
 Step = TypeVar("Step")
 Reply = Sequence[Piece] | None
 """The pieces of an answer's body; None for no answer."""

@@ -38,8 +38,9 @@ async def describe_log_dirs(call: Call) -> Reply:
     opened = await gateway.opened(image, [names[name] for name in mine])
     files = gateway.catalog.files
 
+    total_bytes, usable_bytes = await gateway.lookup(lambda: _space(files))
+
     def described() -> Reply:
-        total_bytes, usable_bytes = _space(files)
         found = {
             "log_dir": files.uri,
             "topics": [_topic(opened, names[name], numbers) for name, numbers in mine.items()],

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from sparklog.admin.each import Outcome
 from sparklog.errors import ErrorCode, SparklogError
 from sparklog.log.names import INTERNAL_TOPICS, topic_name_problem
 from sparklog.metadata.image import Image, TopicImage
@@ -116,7 +115,7 @@ def _asked(call: Call, image: Image, request: object, wanted: object) -> _Found 
 
 async def _created(call: Call, names: Sequence[str]) -> Mapping[str, _Found]:
     """Create topics; all of them have an error if all together have too many partitions."""
-    outcomes: Mapping[str, Outcome | SparklogError]
+    outcomes: Mapping[str, TopicDescription | SparklogError]
     try:
         check_total(len(names) * call.gateway.settings.num_partitions)
         outcomes = await call.gateway.auto_created(names)

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from sparklog.errors import CommitError, ErrorCode, SparklogError, UsageError
+from sparklog.errors import CommitError, ErrorCode, SparklogError, StorageError, UsageError
 from sparklog.metadata.image import Image
 from sparklog.metadata.plans.transactions import NOBODY, Producer, Step, bound
 from sparklog.metadata.transactions import TransactionPartition
@@ -16,6 +16,7 @@ from sparklog.tokens import Resource, Scope
 from sparklog.transactions.steps import EndOfStep
 from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.standstill import STILL_MS
 
 FENCED_SINCE: Final = 2
 """The first version of these requests whose answer may be PRODUCER_FENCED."""
@@ -67,9 +68,28 @@ async def bound_step(call: Call, step: Step, *, has_epoch: bool, ends: bool) -> 
     """Return a step that cannot count for a later transaction than the client means.
 
     `has_epoch`: the client has a new epoch for each transaction (KIP-890), which is enough. For
-    other clients the step gets the number of its transaction (`plans.transactions.bound`).
+    other clients the step gets the number of its transaction (`plans.transactions.bound`). Call it
+    before the handler waits for anything else. Raises as `image_in_time`.
     """
-    return step if has_epoch else bound(await call.gateway.newest_image(), step, ends=ends)
+    return step if has_epoch else bound(await image_in_time(call), step, ends=ends)
+
+
+async def image_in_time(call: Call) -> Image:
+    """Return the newest image, if its client still waits for the answer.
+
+    Raises StorageError after a look of STILL_MS: the client may have taken the step elsewhere, and
+    begun its next transaction, which the image would show.
+    """
+    clock = call.gateway.clock
+    began_ms = clock.boot_ms()
+    image = await call.gateway.newest_image()
+    took_ms = clock.boot_ms() - began_ms
+    if took_ms >= STILL_MS:
+        raise StorageError(
+            f"the look at the metadata log took {took_ms} ms: a step of a transaction is taken "
+            f"only after a look of less than {STILL_MS} ms"
+        )
+    return image
 
 
 async def add_partitions_to_txn(call: Call) -> Reply:
@@ -77,7 +97,7 @@ async def add_partitions_to_txn(call: Call) -> Reply:
     request = call.request()
     name = request.v3_and_below_transactional_id
     producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
-    image = await call.gateway.newest_image()
+    image = await image_in_time(call)
     places = [
         (topic.name, number) for topic in request.v3_and_below_topics for number in topic.partitions
     ]

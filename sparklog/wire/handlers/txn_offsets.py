@@ -50,12 +50,13 @@ async def add_offsets_to_txn(call: Call) -> Reply:
 async def txn_offset_commit(call: Call) -> Reply:
     """Return the answer."""
     request = call.request()
-    image = await call.gateway.image()
     given = _given_offsets(request)
-    codes = {place: TopicRule.of(call, image, place.topic).code(place.partition) for place in given}
     if not may_use(call, request.transactional_id):
-        codes = dict.fromkeys(given, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return call.answer({"topics": commit_codes(request.topics, codes)})
+        denied = dict.fromkeys(given, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return call.answer({"topics": commit_codes(request.topics, denied)})
+    step = await step_of(call, has_epoch=call.version >= ADDS_SINCE)
+    image = await call.gateway.image()
+    codes = {place: TopicRule.of(call, image, place.topic).code(place.partition) for place in given}
     judged = CommitRequest(
         group_id=request.group_id,
         offsets={place: offset for place, offset in given.items() if not codes[place]},
@@ -64,7 +65,6 @@ async def txn_offset_commit(call: Call) -> Reply:
         instance_id=getattr(request, "group_instance_id", None),
         is_transactional=True,
     )
-    step = await step_of(call, has_epoch=call.version >= ADDS_SINCE)
     answer = await ask_if_allowed(call, judged, request.group_id)
     if isinstance(answer, int):
         codes = dict.fromkeys(given, answer)
@@ -79,7 +79,7 @@ async def txn_offset_commit(call: Call) -> Reply:
         codes.update(await _keep_until_end(call, step, offsets))
         # The group may have begun a rebalance since: then its next members must not have read the
         # offsets before these. From here on they see that offsets are pending.
-        again = await ask_if_allowed(call, judged, request.group_id)
+        again = await ask_if_allowed(call, judged._replace(offsets={}), request.group_id)
         refused = again if isinstance(again, int) else again.error_code
         codes = {place: code or refused for place, code in codes.items()}
     return call.answer({"topics": commit_codes(request.topics, codes)})

@@ -42,6 +42,8 @@ COLUMNS: Final = {
     KEY_INDEX_SUFFIX: ("key_index_path", "key_index_bytes"),
 }
 """The indexes that are rebuilt, by suffix: the columns of a row that name file and size."""
+Rebuilt = tuple[SegmentEntry, SegmentEntry]
+"""A segment's row as it was read, and the row with the indexes that were built."""
 
 
 def rebuild_indexes(
@@ -59,12 +61,11 @@ def rebuild_indexes(
     interval_bytes = TopicConfig.parse(description.configs).index_interval_bytes
     rows: list[SegmentEntry] = []
     for number in range(description.num_partitions) if partition is None else [partition]:
-        found = [
-            rebuilt(catalog.files, catalog.clock, description, entry, interval_bytes)
-            for entry in catalog.topic_image(description).segments(number)
-        ]
-        fresh = [entry for entry in found if entry is not None]
-        rows += commit_indexes(catalog, description, fresh)
+        made: list[Rebuilt] = []
+        for entry in catalog.topic_image(description).segments(number):
+            new = rebuilt(catalog.files, catalog.clock, description, entry, interval_bytes)
+            made += [] if new is None else [(entry, new)]
+        rows += commit_indexes(catalog, description, made)
     return rows
 
 
@@ -119,36 +120,32 @@ def indexes_of(files: Files, directory: str, entry: SegmentEntry, interval_bytes
 
 
 def commit_indexes(
-    catalog: Catalog, topic: TopicDescription, entries: Sequence[SegmentEntry]
+    catalog: Catalog, topic: TopicDescription, made: Sequence[Rebuilt]
 ) -> list[SegmentEntry]:
-    """Swap the index paths of segments in one commit; return their rows as they are now.
+    """Swap the paths of indexes in one commit; return the rows of their segments as they are now.
 
-    Segments that were removed meanwhile are left out.
+    Segments that were removed meanwhile are left out. An index that was not built keeps the path
+    that it has by now.
     """
     swapped: list[SegmentEntry] = []
 
     def plan(image: TopicImage) -> TopicEdit | Done:
-        live = image.find(entry.key for entry in entries)
+        live = image.find(entry.key for entry, _ in made)
         swapped[:] = [
-            _with_indexes(live[entry.key], entry) for entry in entries if entry.key in live
+            _with_built(live[entry.key], entry, new) for entry, new in made if entry.key in live
         ]
         return TopicEdit(replace=swapped.copy()) if swapped else Done()
 
-    if entries:
+    if made:
         catalog.commit(topic, plan, operation="BUILD INDEX")
     return swapped
 
 
-def _with_indexes(entry: SegmentEntry, source: SegmentEntry) -> SegmentEntry:
-    keys = entry if source.key_index_path is None else source
-    return entry._replace(
-        key_index_path=keys.key_index_path,
-        key_index_bytes=keys.key_index_bytes,
-        index_path=source.index_path,
-        index_bytes=source.index_bytes,
-        time_index_path=source.time_index_path,
-        time_index_bytes=source.time_index_bytes,
-    )
+def _with_built(live: SegmentEntry, read: SegmentEntry, new: SegmentEntry) -> SegmentEntry:
+    """Return the live row with those indexes of `new` that `read` did not have."""
+    before, after = read._asdict(), new._asdict()
+    built = [pair for pair in COLUMNS.values() if any(before[one] != after[one] for one in pair)]
+    return live._replace(**{one: after[one] for pair in built for one in pair})
 
 
 def wrong_indexes(
@@ -178,7 +175,7 @@ def key_index_problem(files: Files, directory: str, entry: SegmentEntry) -> str 
         return f"{path}: {found}, its row says {size} bytes"
     try:
         key_hashes(files, directory, entry)
-    except CorruptIndexError as error:
+    except (CorruptIndexError, MissingFileError) as error:  # it may go after the first look
         return str(error)
     return None
 

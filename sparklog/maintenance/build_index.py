@@ -183,7 +183,7 @@ def index_segments(
     for entry, answer in zip(entries, answers, strict=True):
         if not isinstance(answer, SparklogError):
             read.append(entry)
-            made += [] if answer is None else [answer]
+            made += [] if answer is None else [(entry, answer)]
         elif context.are_gone(topic, [entry], answer):
             gone += 1
         else:

@@ -1,7 +1,8 @@
 """Repairs a log: puts the damaged file aside, and writes its sound batches to a new segment.
 
     quarantine/<partition dir>/<name>.log      a second name (or a copy) of the damaged file
-    a new segment for the same offsets         the sound batches, unchanged; no segment without any
+    a new segment for the same offsets         the sound batches, unchanged; no segment without
+                                               any, nor from the file of another segment
     one commit                                 replaces the old row by the new row
 
 No file is deleted here. Vacuum unlinks the old name after its delay. The file in quarantine stays
@@ -49,7 +50,7 @@ class SalvageWork:
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """The successor of a damaged segment; `segment` is None if no batch is sound.
+    """The successor of a damaged segment; `segment` is None if it has no sound batch of its own.
 
     `quarantined` is the path of the file that was put aside, None if there was none.
     """

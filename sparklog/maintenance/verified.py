@@ -65,9 +65,9 @@ class Verdict:
 
     `log_problems`: damage of the `.log`, or a row that disagrees with it. `index_problems`: indexes
     that can be rebuilt. `other_problems`: records, and files that cannot be rebuilt. `lost`: the
-    offsets [start, end) of the log that no sound batch has. `content`: size and CRC-32C of a file
-    with `log_problems`, None if it is missing or shared. `is_anothers`: the file is that of another
-    segment.
+    offsets [start, end) of the log that no sound batch has; all of them if `is_anothers`, which
+    says that the file is another segment's. `content`: size and CRC-32C of a file with
+    `log_problems`, None if it is missing or shared.
     """
 
     log_problems: tuple[str, ...] = ()

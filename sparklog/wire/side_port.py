@@ -51,10 +51,14 @@ class SidePort(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(seconds, self._transport.abort)
 
     def data_received(self, data: bytes) -> None:
-        """Answer when the headers are complete."""
+        """Answer when the headers are complete; bytes behind them are thrown away.
+
+        They are read all the same: else the end of the connection would not be noticed.
+        """
+        if self._task is not None:
+            return
         self._head += data
         if b"\r\n\r\n" in self._head:
-            self._transport.pause_reading()  # a second request is not read
             self._timer.cancel()
             self._limit(ANSWER_S)
             self._task = asyncio.ensure_future(self._answered(self._head.split(b"\r\n", 1)[0]))

@@ -149,8 +149,9 @@ class TestCommitIndexes:
         first, second = partition.segments
         partition.commit(remove=[first.key], removed_ms=NOW_MS)
 
-        assert commit_indexes(partition.catalog, TOPIC, [first, second]) == [second]
-        assert commit_indexes(partition.catalog, TOPIC, [first]) == []
+        made = [(first, first), (second, second)]
+        assert commit_indexes(partition.catalog, TOPIC, made) == [second]
+        assert commit_indexes(partition.catalog, TOPIC, made[:1]) == []
 
     def test_leaves_out_a_segment_whose_place_another_has(self) -> None:
         partition = large()
@@ -158,7 +159,8 @@ class TestCommitIndexes:
         other = second._replace(log_path="t-0/other.log")
         partition.commit(segments=[other], remove=[second.key], removed_ms=NOW_MS)
 
-        assert commit_indexes(partition.catalog, TOPIC, [first, second]) == [first]
+        made = [(first, first), (second, second)]
+        assert commit_indexes(partition.catalog, TOPIC, made) == [first]
 
     def test_keeps_what_else_changed_meanwhile(self) -> None:
         partition = large(interval=None)
@@ -167,7 +169,17 @@ class TestCommitIndexes:
         assert new is not None
         touched = partition.with_columns(entry, key_index_path="t-0/a.keyindex")
 
-        (committed,) = commit_indexes(partition.catalog, TOPIC, [new])
+        (committed,) = commit_indexes(partition.catalog, TOPIC, [(entry, new)])
 
         assert committed.key_index_path == touched.key_index_path
         assert committed.index_path == new.index_path
+
+    def test_keeps_an_index_that_another_builder_has_replaced(self) -> None:
+        partition = large()
+        entry = partition.segments[0]
+        new = entry._replace(time_index_path="t-0/new.timeindex")
+        touched = partition.with_columns(entry, index_path="t-0/theirs.index")
+
+        (committed,) = commit_indexes(partition.catalog, TOPIC, [(entry, new)])
+
+        assert committed == touched._replace(time_index_path=new.time_index_path)

@@ -70,6 +70,30 @@ class TestLateSteps:
         assert (found.is_open, len(found.partitions), found.groups) == (True, 1, ())
         assert end(client, producer, 5).error_code == ErrorCode.none  # its epoch is enough
 
+    @pytest.mark.parametrize(
+        ("version", "code"),
+        [(2, ErrorCode.invalid_txn_state), (4, ErrorCode.transaction_abortable)],
+    )
+    def test_offsets_of_an_older_client_do_not_join_the_next(
+        self,
+        running: RunningGateway,
+        client: Client,
+        version: int,
+        code: ErrorCode,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """The step is bound before the group is asked, which may wait for the storage."""
+        gateway, producer = running.server.gateway, init(client)
+        group_added(client, producer)
+        ask = gateway.coordinators.ask
+
+        async def held_up(*given: Any) -> Any:
+            await gateway.transact(lambda: ended_and_begun(gateway.transactions, producer))
+            return await ask(*given)
+
+        monkeypatch.setattr(gateway.coordinators, "ask", held_up)
+        assert pending(client, producer, version=version) == code
+
     def test_connections_of_before_a_standstill_are_closed_unread(
         self, running: RunningGateway, client: Client
     ) -> None:

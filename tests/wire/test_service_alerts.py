@@ -73,6 +73,12 @@ def scheduler(start_s: int, *, success_s: int | None = None) -> JobMetrics:
 
 
 class TestJobDoesNotSucceed:
+    def test_looks_further_back_than_its_bound(self) -> None:
+        """Else a restart hides what is older than the window, and the alert never fires."""
+        rule = RULES.split("- alert: JobDoesNotSucceed")[1].split("- alert:")[0]
+        [bound_s] = map(int, re.findall(r"> (\d+)", rule))
+        assert min(int(hours) * 3600 for hours in re.findall(r"\[(\d+)h\]", rule)) > bound_s
+
     def test_of_several_schedulers_the_newest_success_counts(self) -> None:
         """They share a timetable: of the jobs with long intervals one may do every run."""
         assert since([scheduler(1, success_s=50), scheduler(2, success_s=70), scheduler(3)]) == 70

@@ -8,7 +8,6 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, current_thread
-from typing import Any
 from unittest.mock import AsyncMock, Mock
 
 import pytest
@@ -162,33 +161,43 @@ class TestSidePort:
             client.sendall(b"\r\n")
             assert client.recv(15) == b"HTTP/1.1 200 OK"
 
-    def test_reads_nothing_behind_a_request(self) -> None:
-        """A second request would have a task of its own, on a connection that closes."""
+    def test_throws_away_a_second_request(self) -> None:
+        """It would have a task of its own, on a connection that closes."""
 
-        async def asked(transport: Any, unasked: Any) -> None:
-            port = SidePort(bytes, unasked, unasked)
-            port.connection_made(transport)
-            port.data_received(b"GET /ready HTTP/1.1\r\n\r\n")
-            port.connection_lost(None)
-
-        transport = Mock()
-        asyncio.run(asked(transport, AsyncMock()))
-        transport.pause_reading.assert_called_once_with()
-
-    def test_drops_a_scrape_whose_connection_is_lost(self) -> None:
-        """Else they would queue while the storage hangs; they have ANSWER_S."""
-
-        async def gone() -> bool:
-            scrape = asyncio.get_running_loop().create_future()
-            port = SidePort(bytes, lambda: scrape, AsyncMock())
+        async def asked(ready: AsyncMock) -> None:
+            port = SidePort(bytes, AsyncMock(), ready)
             port.connection_made(Mock())
-            port.data_received(b"GET /metrics/kafka HTTP/1.1\r\n\r\n")
+            for _ in range(2):
+                port.data_received(b"GET /ready HTTP/1.1\r\n\r\n")
             await asyncio.sleep(0)
             port.connection_lost(None)
-            await asyncio.wait([scrape], timeout=5)
-            return scrape.cancelled()
 
-        assert asyncio.run(gone())
+        ready = AsyncMock(return_value=None)
+        asyncio.run(asked(ready))
+        ready.assert_awaited_once_with()
+
+    def test_drops_a_scrape_whose_client_has_gone(
+        self, side: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Prometheus gives up and comes again: else scrapes would queue while the storage hangs."""
+        calls, may_end, address = list[float](), Event(), ("127.0.0.1", side.server.side_port or 0)
+
+        def hangs(*_: object, **__: object) -> bytes:
+            calls.append(time.monotonic())
+            may_end.wait(10)
+            return b"told"
+
+        monkeypatch.setattr(KafkaMetrics, "text", hangs)
+        with socket.create_connection(address) as first:
+            first.sendall(b"GET /metrics/kafka HTTP/1.1\r\n\r\n")
+            until(lambda: bool(calls))
+            with socket.create_connection(address) as second:
+                second.sendall(b"GET /metrics/kafka HTTP/1.1\r\n\r\n")
+            assert self.get(side, "/ready") == "ready\n"  # the loop has seen the end of the second
+            may_end.set()
+            assert first.makefile("rb").read().endswith(b"told")
+        assert self.get(side, "/metrics/kafka") == "told"
+        assert len(calls) == 2
 
     def test_closes_a_request_without_end(self, side: RunningGateway) -> None:
         with socket.create_connection(("127.0.0.1", side.server.side_port or 0)) as client:

@@ -75,9 +75,9 @@ async def bound_step(call: Call, step: Step, *, has_epoch: bool, ends: bool) -> 
 
 
 async def image_in_time(call: Call) -> Image:
-    """Return the newest image, if its client still waits for the answer.
+    """Return the newest image, of a look that took less than STILL_MS.
 
-    Raises StorageError after a look of STILL_MS: the client may have taken the step elsewhere, and
+    Raises StorageError after a longer one: the client may have taken the step elsewhere, and
     begun its next transaction, which the image would show.
     """
     clock = call.gateway.clock

@@ -83,9 +83,15 @@ class TestWaiting:
 
     @pytest.mark.parametrize("min_bytes", [1, MANY])
     def test_it_is_told_that_its_topic_is_gone(
-        self, client: Client, log_dir: TemporaryLogDir, topic: TopicDescription, min_bytes: int
+        self,
+        running: RunningGateway,
+        client: Client,
+        log_dir: TemporaryLogDir,
+        topic: TopicDescription,
+        min_bytes: int,
     ) -> None:
         client.send(fetch_request(NEWEST, topic, Part(), wait_ms=MANY, min_bytes=min_bytes))
+        until_it_waits(running)
         log_dir.admin.delete_topics(["flights"])
         assert errors(partitions_of(client.receive(ApiKey.FETCH, NEWEST))) == [
             ErrorCode.unknown_topic_id

@@ -57,11 +57,14 @@ def since(schedulers: Iterable[JobMetrics]) -> float:
 
     A scheduler that was started again is one more: Prometheus keeps what the first one told.
     """
-    for among, metric in OVER_ALL.findall(RULES):
-        told = [jobs.registry.get_sample_value(metric, BY) for jobs in schedulers]
-        if values := [one for one in told if one is not None]:
-            return {"max": max, "min": min}[among](values)
-    raise AssertionError(RULES)
+    registries = [jobs.registry for jobs in schedulers]
+    told = (
+        (among, [one.get_sample_value(metric, BY) for one in registries])
+        for among, metric in OVER_ALL.findall(RULES)
+    )
+    known = ((among, [one for one in values if one is not None]) for among, values in told)
+    among, values = next(one for one in known if one[1])
+    return {"max": max, "min": min}[among](values)
 
 
 def scheduler(start_s: int, *, success_s: int | None = None) -> JobMetrics:

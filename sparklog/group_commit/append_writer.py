@@ -279,7 +279,7 @@ class AppendWriter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """What a round writes: the sound batches by topic, and the bytes of the companions.
+    """The sound batches of a round, by topic, and the bytes of its companions.
 
     `companions` is None if there are none without an outcome. `damaged` has the ids of topics that
     cannot be read.

@@ -20,7 +20,7 @@ def topics(running: RunningGateway) -> None:
 
 
 def ended_and_begun(transactions: Transactions, producer: Any) -> None:
-    """What a client does at another instance meanwhile."""
+    """End the transaction and begin the next one, as its client does at another instance."""
     step = Step("id", Producer(producer.producer_id, producer.producer_epoch))
     transactions.end(step, is_commit=False, bumps=False)
     transactions.add_group(step, "g")

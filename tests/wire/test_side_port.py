@@ -123,27 +123,36 @@ class TestSidePort:
         assert [one.result(10) for one in scrapes] == [b""] * LONG_AT_ONCE
         assert threads == {"scrape_0"}
 
-    @pytest.mark.parametrize(("limit", "is_answered"), [("REQUEST_S", True), ("ANSWER_S", False)])
-    def test_has_more_time_for_an_answer_than_for_a_request(
+    @pytest.mark.parametrize(("limit", "is_cut"), [("REQUEST_S", False), ("ANSWER_S", True)])
+    def test_has_a_limit_for_a_request_and_another_for_the_answer(
+        self, monkeypatch: pytest.MonkeyPatch, limit: str, is_cut: bool
+    ) -> None:
+        async def asked(transport: Mock) -> None:
+            scrape = asyncio.get_running_loop().create_future()
+            port = SidePort(bytes, lambda: scrape, AsyncMock())
+            port.connection_made(transport)
+            port.data_received(b"GET /metrics/kafka HTTP/1.1\r\n\r\n")
+            for _ in range(5):
+                await asyncio.sleep(0)
+            port.connection_lost(None)
+
+        monkeypatch.setattr(side_port, limit, 0.0)
+        asyncio.run(asked(transport := Mock()))
+        assert transport.abort.called == is_cut
+
+    def test_closes_a_connection_whose_answer_takes_too_long(
         self,
         side: RunningGateway,
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
-        limit: str,
-        is_answered: bool,
     ) -> None:
-        def text(*_: object, **__: object) -> bytes:
-            time.sleep(0.5)
-            return b"late"
-
-        monkeypatch.setattr(side_port, limit, 0.1)
-        monkeypatch.setattr(KafkaMetrics, "text", text)
-        if is_answered:
-            assert self.get(side, "/metrics/kafka") == "late"
-        else:
-            with pytest.raises(ConnectionError):
-                self.get(side, "/metrics/kafka")
-            time.sleep(0.6)
+        may_end = Event()
+        monkeypatch.setattr(side_port, "ANSWER_S", 0.1)
+        monkeypatch.setattr(KafkaMetrics, "text", lambda *_, **__: may_end.wait(10) and b"late")
+        with pytest.raises(ConnectionError):
+            self.get(side, "/metrics/kafka")
+        may_end.set()
+        assert side.run(side.server.gateway.kafka_metrics()) == b"late"  # so the first one is done
         assert not caplog.records
 
     def test_leaves_a_query_alone(self, side: RunningGateway) -> None:

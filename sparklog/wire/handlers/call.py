@@ -59,7 +59,7 @@ class Call:
 
     @property
     def is_long(self) -> bool:
-        """Whether it takes long to read the request and to write its answer."""
+        """Whether the request has more than LONG_BYTES."""
         return len(self.frame) > LONG_BYTES
 
     async def step(self, work: Callable[[], Step]) -> Step:

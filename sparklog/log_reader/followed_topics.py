@@ -150,6 +150,7 @@ class FollowedTopics:
 
     def past_reader(self, name: str, version: int | None, timestamp_ms: int | None) -> TopicReader:
         """Return a reader of a topic as one commit left it; raises as `PastCatalog`."""
+        self.image()  # the newest version may be the one that is asked for: make it durable
         past = PastCatalog(self._catalog, version=version, timestamp_ms=timestamp_ms)
         topic = past.topics().get(name)
         if topic is None:

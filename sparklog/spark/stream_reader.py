@@ -168,7 +168,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where each partition ends now, to a reader of this isolation level.
 
         A stream may be past the last stable offset already: it began there, or it was
-        read_uncommitted before. Then its end stays at its position.
+        read_uncommitted before. Then its end stays at its position. What others committed is made
+        durable first: a power cut must not take back what a checkpoint has passed.
         """
         wanted = selected(self._catalog, self._options, must_exist=False)
         readers = readers_of(self._catalog, wanted)
@@ -184,6 +185,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._waiting.look(held)
         stable = {key: log.end_offset(self._isolation) for key, log in logs.items()}
         offsets = {key: max(stable[key], min(begins[key], ends[key])) for key in wanted}
+        self._catalog.log.sync()
         return Position(offsets, ids, cluster=open_log_dir(self._files).cluster_id)
 
     def _check(self, before: Position, newest: Position) -> None:

@@ -65,6 +65,13 @@ def cut(records: list[Record], bytes_max: int) -> list[list[Record]]:
     return list(packed(_parts(records), bytes_max))
 
 
+def spread(records: Sequence[Record], bytes_max: int) -> list[Sequence[Record]]:
+    """Return records as the contents of batches that one entry commits: it may cut anywhere."""
+    if fits(records, bytes_max):
+        return [records]
+    return list(packed(zip(records), bytes_max))
+
+
 def packed(parts: Iterable[Sequence[Record]], bytes_max: int) -> Iterator[list[Record]]:
     """Yield the contents of batches of at most `bytes_max`; a part is never cut."""
     some: list[Record] = []

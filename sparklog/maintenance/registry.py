@@ -1,7 +1,8 @@
 """Every job: its name, its work, how often it is due, and its own options.
 
-A new job needs only a row here: the command line (`sparklog jobs`), the scheduler and its
-configuration read this list.
+A new job needs a row here, which the command line (`sparklog jobs`), the scheduler and its
+configuration read. It also needs its name in `cli.jobs`, which must not load this list to know a
+name, and a script in a checkout's `jobs/`; tests compare both.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,12 @@
 """Numba's cache of compiled kernels: their name in it, whether it is complete, and filling it."""
 
+import fcntl
 import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from hashlib import blake2b
 from importlib import import_module
 from importlib.resources import files
@@ -43,7 +46,8 @@ def compile_missing() -> None:
     """Compile the kernels in another process, if numba's cache lacks some.
 
     A service calls it before it listens: its first requests would wait for the compiler, and time
-    out. Without a folder for a cache it does nothing: each process compiles for itself.
+    out. Of services that start at once one compiles, and the others wait for it. Without a folder
+    for a cache it does nothing: each process compiles for itself.
     """
     if is_plain() or is_complete():
         return
@@ -51,6 +55,24 @@ def compile_missing() -> None:
     if mark is None or mark.exists():
         return
     _logger.info("the kernels are compiled, once on this machine: this may take a minute")
-    command = [sys.executable, "-P", "-m", "sparklog.record.kernels"]
-    # A process group of its own: Ctrl-C ends the service alone, which kills the process.
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=False, process_group=0)
+    with _locked(mark.parent):
+        if mark.exists():  # by now another service has compiled them
+            return
+        command = [sys.executable, "-P", "-m", "sparklog.record.kernels"]
+        # A process group of its own: Ctrl-C ends the service alone, which kills the process.
+        subprocess.run(command, stdout=subprocess.DEVNULL, check=False, process_group=0)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a lock on a folder, which is made, while the block runs; a killed process loses it.
+
+    The block runs also where the folder cannot be made or locked.
+    """
+    with ExitStack() as stack:
+        with suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield

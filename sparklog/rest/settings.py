@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings
 
 from sparklog.group_commit.queue import CommitLimits
-from sparklog.service.settings import PREFIX, Texts
+from sparklog.service.settings import CONFIG, Texts
 
 Positive = Annotated[int, Field(gt=0)]
 MIB = 1024 * 1024
@@ -23,7 +23,7 @@ class Settings(BaseSettings):
     sparklog.storage reads those of object stores (`AWS_…`) itself.
     """
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, use_attribute_docstrings=True)
+    model_config = CONFIG
 
     log_dir: str
     """The log dir: a path, file://, s3://, gs:// or az://."""

@@ -1,19 +1,24 @@
 """Settings of a service: options of its command, or variables of the environment.
 
-The variable of a setting is `SPARKLOG_` and its name in capitals. The option is `--` and its name
-with dashes; it wins over the variable. Several values are given by repeating the option, or with
-commas in the variable, as in Kafka's configuration.
+The variable of a setting is `SPARKLOG_` and its name in capitals; an empty one counts as not given,
+as Compose and systemd write it. The option is `--` and its name with dashes; it wins over the
+variable. Several values are given by repeating the option, or with commas in the variable, as in
+Kafka's configuration.
 """
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BeforeValidator, ValidationError
-from pydantic_settings import BaseSettings, NoDecode
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from sparklog.errors import InvalidOptionError
 
 PREFIX: Final = "SPARKLOG_"
+CONFIG: Final = SettingsConfigDict(
+    env_prefix=PREFIX, env_ignore_empty=True, frozen=True, use_attribute_docstrings=True
+)
+"""How a service's settings are read."""
 Settings = TypeVar("Settings", bound=BaseSettings)
 
 

@@ -38,11 +38,12 @@ def session(app_name: str = "sparklog", **conf: Any) -> SparkSession:
     loaded their modules (sparklog.spark.daemon), and talks to them through Unix domain sockets
     (`socket_settings`).
     """
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    python = os.environ.get("PYSPARK_PYTHON") or sys.executable
+    os.environ["PYSPARK_PYTHON"] = python
     builder = SparkSession.builder.appName(app_name)
-    settings = {"spark.pyspark.python": os.environ["PYSPARK_PYTHON"], **DEFAULTS, **conf}
+    settings = {"spark.pyspark.python": python, **DEFAULTS, **conf}
     if "spark.master" not in conf and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        settings["spark.master"] = os.environ.get("SPARK_MASTER", "local[*]")
+        settings["spark.master"] = os.environ.get("SPARK_MASTER") or "local[*]"
     is_local = settings.get("spark.master", "").startswith("local")
     if is_local:
         # On a cluster sparklog may reach the workers with the job, after their daemon has started.
@@ -51,7 +52,6 @@ def session(app_name: str = "sparklog", **conf: Any) -> SparkSession:
         builder = builder.config(key, str(value))
     with ExitStack() as stack:
         if is_local and settings["spark.python.daemon.module"] == DAEMON:
-            python = os.environ["PYSPARK_PYTHON"]
             stack.enter_context(sources_python(python, _private_directory()))
         spark = builder.getOrCreate()
     require_workers(spark)

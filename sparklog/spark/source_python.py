@@ -36,7 +36,7 @@ def sources_python(python: str, directory: str) -> Iterator[None]:
     The script runs `python`; it stays after the block. Nothing is done if the user has set the
     variable, or if no file in `directory` may be executed.
     """
-    script = "" if VARIABLE in os.environ else _script(python, directory)
+    script = "" if os.environ.get(VARIABLE) else _script(python, directory)
     if not os.access(script, os.X_OK):
         yield
         return

@@ -1,5 +1,6 @@
 """The configuration of obstore's client: addresses, credentials, timeouts and retries."""
 
+from collections.abc import MutableMapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -23,6 +24,29 @@ def config_of(options: StorageOptions, store: str) -> dict[str, Any]:
     """
     allow_http = f"{store}_ALLOW_HTTP".lower()
     return {name: value for name, value in options.of(store).items() if name != allow_http}
+
+
+def chosen_credential(options: StorageOptions) -> dict[str, str]:
+    """Return the setting that names the kind of the credential; {} leaves the choice to obstore."""
+    for name, kind in (
+        ("AZURE_STORAGE_TOKEN", "bearer_token"),
+        ("AZURE_STORAGE_ACCOUNT_KEY", "access_key"),
+        ("AZURE_STORAGE_CLIENT_SECRET", "client_secret"),
+        ("AZURE_STORAGE_SAS_TOKEN", "sas_token"),
+    ):
+        if name in options:
+            return {"azure_credential_type": kind}
+    return {}
+
+
+def forget_empty(environ: MutableMapping[str, str], store: str) -> None:
+    """Remove the empty variables of `store`: obstore, which reads them, takes "" for a value.
+
+    An empty AWS_SESSION_TOKEN would be sent, and empty keys would hide those of the machine.
+    """
+    for name in list(environ):
+        if name.startswith(f"{store}_") and not environ.get(name):
+            environ.pop(name, None)
 
 
 def client_options(options: StorageOptions, store: str) -> dict[str, Any]:

@@ -41,7 +41,13 @@ from sparklog.errors import (
 )
 from sparklog.storage import aws_credentials
 from sparklog.storage.at_once import each_at_once
-from sparklog.storage.client import client_options, config_of, retry_config
+from sparklog.storage.client import (
+    chosen_credential,
+    client_options,
+    config_of,
+    forget_empty,
+    retry_config,
+)
 from sparklog.storage.failures import failure
 from sparklog.storage.files import FileStat, NewFile, Reader, flat_view, no_wait
 from sparklog.storage.paths import check_directory, check_path, check_range
@@ -326,6 +332,7 @@ def opened_store(uri: str, options: StorageOptions) -> "ObjectStore":
     scheme, _, rest = uri.partition("://")
     bucket, _, prefix = rest.partition("/")
     store = {"s3": "AWS", "gs": "GOOGLE"}.get(scheme, "AZURE")
+    forget_empty(os.environ, store)
     config: Any = config_of(options, store)
     common: dict[str, Any] = {
         "prefix": prefix or None,
@@ -339,23 +346,10 @@ def opened_store(uri: str, options: StorageOptions) -> "ObjectStore":
     if scheme == "gs":
         return GCSStore(bucket, config=config, **common)
     container, _, host = bucket.partition("@")
-    config |= _chosen_credential(options)
+    config |= chosen_credential(options)
     if host:
         config["azure_storage_account_name"] = host.partition(".")[0]
     return AzureStore(container, config=config, **common)
-
-
-def _chosen_credential(options: StorageOptions) -> dict[str, str]:
-    """Return the setting that names the kind of the credential; {} leaves the choice to obstore."""
-    for name, kind in (
-        ("AZURE_STORAGE_TOKEN", "bearer_token"),
-        ("AZURE_STORAGE_ACCOUNT_KEY", "access_key"),
-        ("AZURE_STORAGE_CLIENT_SECRET", "client_secret"),
-        ("AZURE_STORAGE_SAS_TOKEN", "sas_token"),
-    ):
-        if name in options:
-            return {"azure_credential_type": kind}
-    return {}
 
 
 def _file_stat(found: "ObjectMeta") -> FileStat:

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from sparklog.coordinator.batches import batch_of
+from sparklog.config import TopicConfig
+from sparklog.coordinator.batches import batch_of, spread
 from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
@@ -156,8 +157,12 @@ def _marker(kind: int, producer_id: int, epoch: int, now_ms: int, leader_epoch: 
 def _append_offsets(
     found: Appends, topic: TopicImage, offsets: Sequence[PendingOffset], now_ms: int
 ) -> None:
-    """Append one batch of each group's offsets to __consumer_offsets."""
+    """Append each group's offsets to __consumer_offsets: a batch, or several if it is too large.
+
+    A transaction may have many requests with offsets, each as large as a batch.
+    """
     topic_id, count = topic.description.topic_id, topic.description.num_partitions
+    bytes_max = TopicConfig.parse(topic.description.configs).max_message_bytes
     of_group: dict[str, list[PendingOffset]] = {}
     for one in offsets:
         of_group.setdefault(one.group_id, []).append(one)
@@ -171,8 +176,9 @@ def _append_offsets(
             )
             for one in some
         ]
-        data = batch_of(records, now_ms, leader_epoch=place.log.leader_epoch)
-        place.batches.append(_Batch(data, len(records), None))
+        for part in spread(records, bytes_max):
+            data = batch_of(part, now_ms, leader_epoch=place.log.leader_epoch)
+            place.batches.append(_Batch(data, len(part), None))
 
 
 def edit_of(

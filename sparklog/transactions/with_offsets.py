@@ -11,7 +11,8 @@ offsets are written again. The files of the other writes stay.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from sparklog.coordinator.batches import batch_of
+from sparklog.config import TopicConfig
+from sparklog.coordinator.batches import batch_of, spread
 from sparklog.coordinator.group_log import TRIES_MAX, GroupLog, PlannedAppend
 from sparklog.coordinator.offset_checks import check_offsets
 from sparklog.coordinator.records import OFFSETS_TOPIC
@@ -22,7 +23,7 @@ from sparklog.metadata.catalog import Catalog, Landed, Write
 from sparklog.metadata.edit import TopicEdit
 from sparklog.metadata.image import TopicImage
 from sparklog.model import SegmentEntry, TopicDescription, TopicPartition
-from sparklog.transactions.pieces import Piece, row_of, written
+from sparklog.transactions.pieces import Piece, in_a_row, row_of, written
 
 _BOTH: Final = (True, False)
 
@@ -75,12 +76,15 @@ def _write_of(catalog: Catalog, planned: Sequence[PlannedAppend], like: Write) -
     """Write the batches of offsets; return the write that appends them, with `like`'s identity."""
     topic, now_ms = planned[0].topic, catalog.clock.now_ms()
     image = catalog.topic_image(topic)
+    bytes_max = TopicConfig.parse(topic.configs).max_message_bytes
     batches: list[_Planned] = []
     for one in planned:
         newest = image.partition(one.partition).leader_epoch
         epoch = newest if one.leader_epoch is None else one.leader_epoch
-        data = batch_of(one.records, now_ms, leader_epoch=epoch)
-        piece = Piece(topic.topic_id, one.partition, data, (len(one.records),))
+        parts = spread(one.records, bytes_max)
+        data = [batch_of(part, now_ms, leader_epoch=epoch) for part in parts]
+        counts = tuple(map(len, parts))
+        piece = Piece(topic.topic_id, one.partition, in_a_row(data, counts), counts)
         batches.append((one, piece, epoch))
     places, shared = written(catalog, {piece.data for _, piece, _ in batches})
     shared.sync()

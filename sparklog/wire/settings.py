@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode
 
 from sparklog.log.names import PARTITIONS_MAX
-from sparklog.service.settings import PREFIX, Texts, split
+from sparklog.service.settings import CONFIG, Texts, split
 
 Positive = Annotated[int, Field(gt=0)]
 Partitions = Annotated[int, Field(gt=0, le=PARTITIONS_MAX)]
@@ -35,7 +35,7 @@ class Listener(NamedTuple):
 class Settings(BaseSettings):
     """The settings of an operator. sparklog.storage reads its own (`AWS_…`) itself."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, use_attribute_docstrings=True)
+    model_config = CONFIG
 
     log_dir: str
     """The log dir: a path, file://, s3://, gs://, az:// or abfss://."""

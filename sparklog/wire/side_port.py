@@ -1,7 +1,8 @@
 """The side port: /metrics and /metrics/kafka for Prometheus, /ready for operators.
 
 It is a minimal HTTP server: it reads only the first line of a request, and closes the connection
-after the answer.
+after the answer. HEAD is answered as GET, without the body (RFC 9110, 9.3.2): load balancers probe
+with it.
 """
 
 import asyncio
@@ -18,6 +19,9 @@ REQUEST_S: Final = 10.0
 ANSWER_S: Final = 120.0
 """How long an answer may take, until the client has it. The metrics of many groups take long where
 the log dir is in an object store, and Prometheus has a time limit of its own."""
+METHODS: Final = (b"GET", b"HEAD")
+OK: Final = "200 OK"
+NOT_FOUND: Final = "404 Not Found", b"allowed: GET or HEAD of /metrics, /metrics/kafka, /ready\n"
 UNREADABLE: Final = "the log dir cannot be read"
 log: Final = logging.getLogger("sparklog.gateway")
 
@@ -72,32 +76,36 @@ class SidePort(asyncio.Protocol):
             self._task.cancel()
 
     async def _answered(self, line: bytes) -> None:
-        self._transport.write(await self._answer(line))
-        self._transport.close()
-
-    async def _answer(self, line: bytes) -> bytes:
         method, _, rest = line.partition(b" ")
         path = rest.partition(b" ")[0].partition(b"?")[0]
-        match method, path:
-            case b"GET", b"/metrics":
-                return _written("200 OK", self._metrics())
-            case b"GET", b"/metrics/kafka":
-                return await self._kafka()
-            case b"GET", b"/ready":
-                problem = await self._problem()
-                if problem is None:
-                    return _written("200 OK", b"ready\n")
-                return _written("503 Service Unavailable", f"{problem}\n".encode())
-        return _written("404 Not Found", b"allowed: GET /metrics, /metrics/kafka, /ready\n")
+        status, body = await self._answer(path) if method in METHODS else NOT_FOUND
+        self._transport.write(_head(status, len(body)) + (b"" if method == b"HEAD" else body))
+        self._transport.close()
 
-    async def _kafka(self) -> bytes:
+    async def _answer(self, path: bytes) -> tuple[str, bytes]:
+        """Return the status and the body of GET."""
+        match path:
+            case b"/metrics":
+                return OK, self._metrics()
+            case b"/metrics/kafka":
+                return await self._kafka()
+            case b"/ready":
+                problem = await self._problem()
+                return (OK, b"ready\n") if problem is None else _unavailable(problem)
+        return NOT_FOUND
+
+    async def _kafka(self) -> tuple[str, bytes]:
         try:
-            return _written("200 OK", await self._kafka_metrics())
+            return OK, await self._kafka_metrics()
         except SparklogError as error:
             log.warning("no metrics of topics and groups: %s", error)
-            return _written("503 Service Unavailable", f"{UNREADABLE}\n".encode())
+            return _unavailable(UNREADABLE)
 
 
-def _written(status: str, body: bytes) -> bytes:
-    head = f"HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {len(body)}\r\n"
-    return f"{head}Connection: close\r\n\r\n".encode() + body
+def _unavailable(problem: str) -> tuple[str, bytes]:
+    return "503 Service Unavailable", f"{problem}\n".encode()
+
+
+def _head(status: str, size: int) -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {size}\r\n"
+    return f"{head}Connection: close\r\n\r\n".encode()

@@ -43,6 +43,15 @@ class TestBoth:
         assert re.search(r"NUMBA_CACHE_DIR=/var/cache/sparklog\s", text)
 
 
+@pytest.mark.parametrize("unit", sorted((ROOT / "deploy").glob("*.service")))
+def test_units_that_start_at_once_compile_the_kernels_once(unit: Path) -> None:
+    """The cache, which the units share, is locked meanwhile."""
+    text = unit.read_text()
+    (folder,) = re.findall(r"(?m)^Environment=NUMBA_CACHE_DIR=(.+)$", text)
+
+    assert f"\nExecStartPre=/usr/bin/flock {folder} /opt/" in text
+
+
 class TestDockerfile:
     def test_copies_what_there_is(self) -> None:
         copied = [line.split()[1:-1] for line in DOCKERFILE.splitlines() if line[:5] == "COPY "]

@@ -57,6 +57,13 @@ class TestOffsets:
         member.commit({("flights", 1): 7, ("flights", 0): 3})
         assert member.committed() == {("flights", 0): 3, ("flights", 1): 7}
 
+    def test_count_as_records(self, running: RunningGateway, client: Client) -> None:
+        """As in Kafka's MessagesInPerSec: its coordinator appends as producers do."""
+        member, counts = alone(client), running.server.gateway.appends.counts
+        before = counts.records
+        member.commit({("flights", 1): 7, ("flights", 0): 3})
+        assert counts.records == before + 2
+
     def test_of_a_group_that_is_not_there_are_none(self, client: Client) -> None:
         member = GroupMember(client, "nobody")
         assert member.committed(("flights", 0)) == {("flights", 0): -1}

@@ -3,18 +3,21 @@
 from typing import Any
 
 import pytest
+from pydantic_settings import BaseSettings
 
 from sparklog.errors import InvalidOptionError
+from sparklog.rest.settings import Settings as RestSettings
 from sparklog.service.settings import settings_of, split, variable_of
 from sparklog.wire.coordinators import INITIAL_MS, limits_of
+from sparklog.wire.listeners import bind
 from sparklog.wire.sasl import MECHANISMS
 from sparklog.wire.settings import Settings
 
 
 def of_variables(monkeypatch: pytest.MonkeyPatch, **variables: str) -> Settings:
-    for name, value in variables.items():
+    for name, value in ({"log_dir": "log"} | variables).items():
         monkeypatch.setenv(variable_of(name), value)
-    return settings_of(Settings, {"log_dir": "log"})
+    return settings_of(Settings)
 
 
 @pytest.mark.parametrize(
@@ -23,7 +26,7 @@ def of_variables(monkeypatch: pytest.MonkeyPatch, **variables: str) -> Settings:
         ("listen", "127.0.0.1:9092", ("127.0.0.1:9092",)),
         ("listen", "127.0.0.1:1, SSL://[::1]:2", ("127.0.0.1:1", "SSL://[::1]:2")),
         ("advertise", "a:1,b:2", ("a:1", "b:2")),
-        ("advertise", "", ()),
+        ("advertise", ",", ()),
         ("sasl_enabled_mechanisms", "SCRAM-SHA-512", ("SCRAM-SHA-512",)),
     ],
 )
@@ -36,7 +39,8 @@ def test_a_variable_of_several_values_has_commas(
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"listen": ""}, "--listen (SPARKLOG_LISTEN): Value should have at least 1 item"),
+        ({"log_dir": ""}, "--log-dir (SPARKLOG_LOG_DIR): Field required"),
+        ({"listen": ","}, "--listen (SPARKLOG_LISTEN): Value should have at least 1 item"),
         ({"sasl_enabled_mechanisms": "PLAIN,GSSAPI"}, "'PLAIN', 'SCRAM-SHA-256' or"),
         ({"sasl_enabled_mechanisms": ","}, "at least 1 item"),
         ({"node_id": "2147483648"}, "less than or equal to 2147483647"),
@@ -50,6 +54,23 @@ def test_a_wrong_value_is_refused(
     with pytest.raises(InvalidOptionError) as raised:
         of_variables(monkeypatch, **given)
     assert told in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", [Settings, RestSettings])
+def test_an_empty_variable_counts_as_not_given(
+    monkeypatch: pytest.MonkeyPatch, kind: type[BaseSettings]
+) -> None:
+    for name in kind.model_fields:
+        monkeypatch.setenv(variable_of(name), "")
+    assert settings_of(kind, {"log_dir": "log"}) == kind.model_construct(log_dir="log")
+
+
+def test_an_empty_variable_gives_no_access_from_other_machines(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = of_variables(monkeypatch, tokens_file="", listen="0.0.0.0:0", advertise="here:1")
+    with pytest.raises(InvalidOptionError, match="needs --tokens-file"):
+        bind(settings)
 
 
 def test_the_mechanisms_are_those_that_there_are() -> None:

@@ -155,6 +155,22 @@ class TestSidePort:
         assert side.run(side.server.gateway.kafka_metrics()) == b"late"  # so the first one is done
         assert not caplog.records
 
+    @pytest.mark.parametrize("path", ["/ready", "/metrics/kafka", "/nothing"])
+    def test_answers_head_as_get_without_the_body(self, path: str) -> None:
+        """Load balancers probe with HEAD."""
+
+        async def asked(method: bytes) -> bytes:
+            port = SidePort(bytes, AsyncMock(return_value=b"told"), AsyncMock(return_value=None))
+            port.connection_made(transport := Mock())
+            port.data_received(b"%s %s HTTP/1.1\r\n\r\n" % (method, path.encode()))
+            await asyncio.sleep(0)
+            port.connection_lost(None)
+            return b"".join(call.args[0] for call in transport.write.mock_calls)
+
+        head, end, body = asyncio.run(asked(b"GET")).partition(b"\r\n\r\n")
+        assert body
+        assert asyncio.run(asked(b"HEAD")) == head + end
+
     def test_leaves_a_query_alone(self, side: RunningGateway) -> None:
         """Prometheus sends the `params` of its configuration to every target."""
         assert self.get(side, "/ready?probe=1") == "ready\n"
@@ -162,6 +178,9 @@ class TestSidePort:
     def test_knows_nothing_else(self, side: RunningGateway) -> None:
         with pytest.raises(urllib.error.HTTPError, match="404"):
             self.get(side, "/")
+        address = f"http://127.0.0.1:{side.server.side_port}/ready"
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(address, data=b"POST")
 
     def test_takes_a_request_in_parts(self, side: RunningGateway) -> None:
         with socket.create_connection(("127.0.0.1", side.server.side_port or 0)) as client:

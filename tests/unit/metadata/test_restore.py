@@ -27,7 +27,7 @@ from sparklog.metadata.plans.cluster import producer_id_block, with_broker
 from sparklog.metadata.repair import problems
 from sparklog.metadata.restore import restore
 from sparklog.storage import open_files
-from tests.command_line import CommandLine
+from tests.command_line import CommandLine, Outcome
 from tests.logs import append, catalog, new_topic, values
 from tests.restoring import restored
 
@@ -249,10 +249,16 @@ class TestARestoredCopy:
         def fail(*_: object) -> None:
             raise StorageFullError("no space")
 
-        Path(log_dir, HINT).write_bytes(b'{"version":99}')
         monkeypatch.setattr(MetadataLog, "begin_incarnation", fail)
-        outcome = CommandLine(log_dir)("restore")
+        outcomes: list[Outcome] = []
+        for arguments in ([], ["--format", "json"], ["--format", "json"]):
+            if len(outcomes) < 2:
+                Path(log_dir, HINT).write_bytes(b'{"version":99}')
+            outcomes.append(CommandLine(log_dir)("restore", *arguments))
+        text, row, idle = outcomes
 
         aside = f"put aside as {TORN}/{last_part(HINT)}"
         told = f"{HINT}: names entry 99, which is no fold that can be opened; {aside}"
-        assert (outcome.code, outcome.lines) == (1, [told])
+        assert (text.code, text.lines) == (1, [told])
+        assert (row.code, row.json) == (1, [{"cluster_id": None, "notes": [f"{told}.1"]}])
+        assert (idle.code, idle.lines) == (1, [])

@@ -3,12 +3,8 @@
 With the JIT on, steps run as they do in production: inlined into compiled functions.
 """
 
-import os
 import runpy
-import subprocess
 import warnings
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +14,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sparklog.record import kernel_cache as cache
-from sparklog.record import kernels
-from sparklog.record.kernel_cache import compile_missing
 from sparklog.record.kernels import jit, warm_up
 from sparklog.record.kernels import primitives as steps
 from sparklog.record.kernels.murmur2 import murmur2
@@ -270,60 +264,6 @@ class TestWarmUp:
         warm_up()
         mark = jit.complete_mark()
         assert (mark is not None and mark.exists()) != jit.JIT_OFF
-
-
-class TestCompileMissing:
-    @pytest.fixture
-    def mark(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        mark = tmp_path / "cache" / "complete"
-        monkeypatch.setitem(kernels._mode, "is_plain", False)
-        monkeypatch.setattr(jit, "complete_mark", lambda: mark)
-        monkeypatch.setattr(cache, "is_complete", lambda: False)
-        run = partial(runpy.run_module, run_name="__main__")
-        monkeypatch.setattr(subprocess, "run", lambda command, **_: run(command[-1]))
-        return mark
-
-    def test_compiles_once(self, mark: Path, caplog: pytest.LogCaptureFixture) -> None:
-        caplog.set_level("INFO")
-        compile_missing()
-        compile_missing()
-        assert mark.exists()
-        assert len(caplog.messages) == 1
-
-    def test_does_nothing_without_a_cache(
-        self, mark: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(jit, "complete_mark", lambda: None)
-        compile_missing()
-        assert not mark.exists()
-
-    def test_does_not_load_numba_to_see_a_complete_cache(
-        self, mark: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(cache, "is_complete", lambda: True)
-        monkeypatch.delattr(jit, "complete_mark")
-        compile_missing()
-        assert not mark.exists()
-
-    def test_the_mark_lies_in_the_folder_that_is_chosen(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-        assert not cache.is_complete()
-        (tmp_path / "kernels_1").mkdir()
-        (tmp_path / "kernels_1" / cache.COMPLETE).touch()
-        assert cache.is_complete()
-
-    @pytest.mark.parametrize("is_writable", [True, False])
-    def test_the_mark_lies_beside_the_sources_if_numba_may_write_there(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_writable: bool
-    ) -> None:
-        monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-        monkeypatch.setattr(cache, "BESIDE_SOURCES", tmp_path)
-        monkeypatch.setattr(os, "access", lambda *_: is_writable)
-        assert not cache.is_complete()
-        (tmp_path / cache.COMPLETE).touch()
-        assert cache.is_complete() is is_writable
 
 
 class Stats:

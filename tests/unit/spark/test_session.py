@@ -11,7 +11,7 @@ import pytest
 
 from sparklog.errors import UsageError
 from sparklog.spark.datasource import SparklogDataSource
-from sparklog.spark.session import require_workers, socket_settings
+from sparklog.spark.session import require_workers, session, socket_settings
 
 
 def session_of(python: str | Path, master: str = "local[2]") -> Any:
@@ -35,6 +35,36 @@ def same_python(tmp_path: Path) -> Path:
     path.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     path.chmod(0o755)
     return path
+
+
+class Builder:
+    """Of a session that nobody starts: it keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.given: dict[str, str] = {}
+
+    def appName(self, _name: str) -> "Builder":  # noqa: N802 - Spark's
+        return self
+
+    def config(self, key: str, value: str) -> "Builder":
+        self.given[key] = value
+        return self
+
+    def getOrCreate(self) -> Any:  # noqa: N802 - Spark's
+        return session_of(self.given["spark.pyspark.python"])
+
+
+def test_an_empty_variable_counts_as_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SPARK_MASTER", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    builder = Builder()
+    module = sys.modules[session.__module__]
+    monkeypatch.setattr(module, "SparkSession", SimpleNamespace(builder=builder))
+    session()
+
+    assert builder.given["spark.master"] == "local[*]"
+    assert builder.given["spark.pyspark.python"] == sys.executable
 
 
 class TestSockets:

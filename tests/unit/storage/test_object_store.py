@@ -250,6 +250,14 @@ class TestOpenedStore:
         credential: Any = store.credential_provider()
         assert credential["token"] is None
 
+    def test_passes_over_empty_variables(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As Compose sets them. obstore takes them for one half of a key, or for a token."""
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN"):
+            monkeypatch.setenv(name, "")
+        opened_store("s3://bucket", StorageOptions({"AWS_REGION": "eu-west-1"}))
+
+        assert {"AWS_ACCESS_KEY_ID", "AWS_SESSION_TOKEN"}.isdisjoint(os.environ)
+
     def test_leaves_credentials_to_obstore(self) -> None:
         store = opened_store("s3://bucket", StorageOptions({"AWS_REGION": "eu-west-1"}))
 

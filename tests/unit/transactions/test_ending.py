@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sparklog.admin import AdminClient
+from sparklog.admin import AdminClient, AlterConfigOp
 from sparklog.coordinator.offsets_topic import claim, offsets_topic
 from sparklog.errors import (
     CommitConflictError,
@@ -140,6 +140,21 @@ def test_offsets_are_committed_where_nobody_has_committed_any(
     found = admin.list_consumer_group_offsets("g")[TopicPartition("t", 0)]
     assert found is not None
     assert found.offset == 5
+
+
+def test_offsets_of_many_requests_are_batches_of_the_allowed_size(
+    instance: Instance, client: Client
+) -> None:
+    topic = offsets_topic(instance.catalog, instance.catalog.clock, 1)
+    admin = AdminClient(instance.catalog.files.uri)
+    admin.incremental_alter_configs({topic.name: [AlterConfigOp("max.message.bytes", "130")]})
+    for partition in (0, 1):
+        client.offsets("g", 5, partition=partition)
+    client.commit()
+
+    (row,) = instance.log(topic.name).entries()
+    assert (row.batch_count, row.record_count, row.log_bytes <= 260) == (2, 2, True)
+    assert len(admin.list_consumer_group_offsets("g")) == 2
 
 
 def test_a_marker_of_an_older_epoch_is_refused(instance: Instance, client: Client) -> None:

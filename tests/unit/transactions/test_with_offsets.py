@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sparklog.admin import AdminClient, CommittedOffset
+from sparklog.admin import AdminClient, AlterConfigOp, CommittedOffset
 from sparklog.clock import ManualClock, SystemClock
 from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.offsets import offset_record
@@ -93,6 +93,18 @@ def test_all_of_it_is_one_entry(log_dir: str) -> None:
 
     assert [one.version for one in landed] == [version + 1, version + 1]
     assert (seen(log_dir), offset(log_dir), offset(log_dir, "b")) == (ALL, 5, 5)
+
+
+def test_offsets_are_batches_of_the_allowed_size(log_dir: str) -> None:
+    admin, places = AdminClient(log_dir), [PLACE, TopicPartition("in", 1)]
+    small = {OFFSETS_TOPIC: [AlterConfigOp("max.message.bytes", "130")]}
+    admin.incremental_alter_configs(small)
+    commit(opened(log_dir), {"a": dict.fromkeys(places, CommittedOffset(5))})
+
+    count = opened(log_dir).topic(OFFSETS_TOPIC).num_partitions
+    row = Instance(log_dir).log(OFFSETS_TOPIC, partition_of("a", count)).entries()[-1]
+    assert (row.batch_count, row.record_count, row.log_bytes <= 260) == (2, 2, True)
+    assert [one and one.offset for one in admin.list_consumer_group_offsets("a").values()] == [5, 5]
 
 
 def test_without_offsets_it_is_a_write_to_topics(log_dir: str) -> None:

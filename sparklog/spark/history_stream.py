@@ -86,7 +86,7 @@ class HistoryStream:
             raise without_table(topic.name)
         check_copy(self._catalog, topic, snapshot)
         self._write_table()
-        version = _version_read(self._kept)
+        version = version_read(self._kept, has_files=bool(snapshot.files))
         # A table without files gives no batch; only its marks count.
         read = snapshot if version is None else table.snapshot(version)
         check_copy(self._catalog, topic, read)
@@ -138,14 +138,28 @@ def _handed_over(kept: Files, topic: TopicDescription) -> Mapping[str, Any] | No
     return offsets
 
 
-def _version_read(kept: Files) -> int | None:
-    """Return the version of the table that the first query has read, from its checkpoint."""
-    names = [one.path.rpartition("/")[2] for one in kept.list("table/offsets")]
-    batches = [int(name) for name in names if name.isdecimal()]
-    if not batches:
+def version_read(kept: Files, *, has_files: bool) -> int | None:
+    """Return the version of the table that the first query has read, from its checkpoint.
+
+    None if it had nothing to read; `has_files` says whether the table has files. Raises UsageError
+    if the query was stopped before its end, which Spark does not tell who waits for it.
+    """
+    batches = _batches(kept, "offsets")
+    if not batches and not has_files:
         return None
-    data = bytes(kept.read(f"table/offsets/{max(batches)}"))
-    offset = json.loads(data.splitlines()[-1])
-    version: int = offset["reservoirVersion"]
-    # An index below 0 stands before the first file of a version.
-    return version - 1 if offset["index"] < 0 else version
+    last = max(batches, default=0)
+    # A batch whose commit is missing was not done; an index from 0 on is one within a version.
+    if last in _batches(kept, "commits"):
+        offset = json.loads(bytes(kept.read(f"table/offsets/{last}")).splitlines()[-1])
+        if offset["index"] < 0:
+            version: int = offset["reservoirVersion"]
+            return version - 1
+    raise UsageError(
+        "the first query, that of the table, was stopped before its end: call stream_history "
+        "again with the same checkpoint, and it goes on"
+    )
+
+
+def _batches(kept: Files, kind: str) -> set[int]:
+    names = [one.path.rpartition("/")[2] for one in kept.list(f"table/{kind}")]
+    return {int(name) for name in names if name.isdecimal()}

@@ -80,9 +80,9 @@ def stream_history(
     table has the records that a read_committed reader sees.
 
     Raises UsageError for a session without delta-spark, for a topic without a table or with one
-    that is no copy of its log, and after the first query for a sink that would take the second one
-    for the same (format parquet, orc, json, csv or text); StreamingQueryException when the first
-    query fails.
+    that is no copy of its log, for a first query that is stopped, and after it for a sink that
+    would take the second one for the same (format parquet, orc, json, csv or text);
+    StreamingQueryException when the first query fails.
     """
     from sparklog.spark.history_stream import HistoryStream
 

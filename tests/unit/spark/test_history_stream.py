@@ -1,0 +1,48 @@
+"""Where the stream of a table has ended, by the checkpoint that Spark keeps of it."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sparklog.errors import UsageError
+from sparklog.spark.history_stream import version_read
+from sparklog.storage import Files, open_files
+
+
+def checkpoint(
+    folder: Path, offsets: Sequence[tuple[int, int]] = (), commits: Sequence[int] = ()
+) -> Files:
+    """A checkpoint of Delta's stream; an offset is a version and an index within it."""
+    kept = open_files(str(folder))
+    for number, (version, index) in enumerate(offsets):
+        told = json.dumps({"reservoirVersion": version, "index": index})
+        kept.put_new(f"table/offsets/{number}", f"v1\n{{}}\n{told}".encode())
+        kept.put_new(f"table/offsets/.{number}.crc", b"")
+    for number in commits:
+        kept.put_new(f"table/commits/{number}", b"v1\n{}")
+    return kept
+
+
+class TestVersionRead:
+    def test_is_before_the_version_at_which_the_query_has_ended(self, tmp_path: Path) -> None:
+        kept = checkpoint(tmp_path, [(3, 999), (5, -100)], [0, 1])
+
+        assert version_read(kept, has_files=True) == 4
+
+    def test_is_none_of_a_table_without_files(self, tmp_path: Path) -> None:
+        assert version_read(checkpoint(tmp_path), has_files=False) is None
+
+    @pytest.mark.parametrize(
+        ("offsets", "commits"),
+        [([], []), ([(5, -100)], []), ([(3, 999), (5, -100)], [0]), ([(3, 999)], [0])],
+        ids=["before a batch", "in the first batch", "in the last batch", "between two batches"],
+    )
+    def test_of_a_query_that_was_stopped_is_refused(
+        self, tmp_path: Path, offsets: list[tuple[int, int]], commits: list[int]
+    ) -> None:
+        kept = checkpoint(tmp_path, offsets, commits)
+
+        with pytest.raises(UsageError, match="was stopped before its end"):
+            version_read(kept, has_files=True)

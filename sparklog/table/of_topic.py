@@ -213,10 +213,12 @@ def _check_planned(topic: TopicDescription, change: Change, before: Snapshot, kn
 
 def _check_young(topic: TopicDescription, change: Change, known: Marks) -> None:
     """Refuse files that vacuum may have unlinked as orphans: it commits its horizon first."""
-    if any(one.born_ms < known.horizon_ms for one in change.written):
+    born_ms = min((one.born_ms for one in change.written), default=known.horizon_ms)
+    if born_ms < known.horizon_ms:
         raise LateWriterError(
             f"the table of topic {topic.name!r}: its files took longer to write than "
-            f"sparklog.orphan.retention.ms allows, so vacuum may have unlinked them"
+            f"sparklog.orphan.retention.ms allows, so vacuum may have unlinked them; their "
+            f"writer's clock said {born_ms}: if that was long ago, set the clock"
         )
 
 

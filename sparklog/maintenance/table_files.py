@@ -129,8 +129,11 @@ def _compact(context: JobContext, topic: TopicDescription, groups: Sequence[Grou
     problems: list[str] = []
     written: list[WrittenFile] = []
     dropped: list[DataFile] = []
+    conflicts = 0
     for group, answer in zip(groups, answers, strict=True):
-        if isinstance(answer, SparklogError):
+        if isinstance(answer, MissingFileError) and not _are_live(context, topic, group):
+            conflicts += 1  # another build has merged or dropped the files, and vacuum was there
+        elif isinstance(answer, SparklogError):
             problems.append(f"{topic.name}: {answer}")
         else:
             written += answer
@@ -143,9 +146,16 @@ def _compact(context: JobContext, topic: TopicDescription, groups: Sequence[Grou
             "merged_files": len(dropped),
             "into": len(written),
             "bytes": sum(one.bytes for one in written),
+            **({"conflicts": conflicts} if conflicts else {}),
         },
         problems=problems,
     )
+
+
+def _are_live(context: JobContext, topic: TopicDescription, group: Group) -> bool:
+    """Return True if the table has all of these files now."""
+    files = delta_log(context.files, topic, context.clock).snapshot().files
+    return all(one.path in files for one in group)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -99,8 +99,9 @@ def _delete(context: JobContext, topic: TopicDescription, files: Sequence[FileSt
     snapshot = delta_log(context.files, topic, context.clock).snapshot()
     doomed = [one for one in files if _is_garbage(topic, one, snapshot, bounds)]
     paths = [path for one in doomed if (path := _path(topic, one)) not in snapshot.removed]
-    if snapshot.exists and paths:
-        # A build may be about to add such a file: from this commit on it is refused.
+    if paths:
+        # A build may be about to add such a file: from this commit on it is refused. Where there
+        # is no table yet, the commit makes an empty one.
         horizon_ms = horizon_above([born_ms(path) or 0 for path in paths], bounds.horizon_ms)
         change = Change(operation=VACUUMED, horizon_ms=horizon_ms)
         snapshot = commit_change(context, topic, change)

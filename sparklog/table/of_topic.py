@@ -132,8 +132,8 @@ def commit(files: Files, topic: TopicDescription, clock: Clock, change: Change) 
             check_sound(topic, before)
         known = before.marks(topic.topic_id)
         _check_planned(topic, change, before, known)
+        _check_young(topic, change, known)
         now_ms = clock.now_ms()
-        _check_young(topic, change, before, now_ms)
         changes_data = change.operation != COMPACTED
         added = sum(one.rows for one in change.written)
         dropped = sum(_rows(files, topic, one) for one in change.dropped)
@@ -211,19 +211,14 @@ def _check_planned(topic: TopicDescription, change: Change, before: Snapshot, kn
         raise CommitConflictError(f"records were erased from topic {topic.name!r} meanwhile")
 
 
-def _check_young(topic: TopicDescription, change: Change, before: Snapshot, now_ms: int) -> None:
-    """Refuse files that vacuum may have unlinked as orphans.
-
-    Vacuum commits its horizon first. While there is no table, the age of the files decides.
-    """
-    limit_ms = TopicConfig.parse(topic.configs).orphan_retention_ms
-    horizon_ms = before.marks(topic.topic_id).horizon_ms
-    if not before.exists and limit_ms > 0:
-        horizon_ms = now_ms - limit_ms
-    if any(one.born_ms < horizon_ms for one in change.written):
+def _check_young(topic: TopicDescription, change: Change, known: Marks) -> None:
+    """Refuse files that vacuum may have unlinked as orphans: it commits its horizon first."""
+    born_ms = min((one.born_ms for one in change.written), default=known.horizon_ms)
+    if born_ms < known.horizon_ms:
         raise LateWriterError(
             f"the table of topic {topic.name!r}: its files took longer to write than "
-            f"sparklog.orphan.retention.ms allows, so vacuum may have unlinked them"
+            f"sparklog.orphan.retention.ms allows, so vacuum may have unlinked them; their "
+            f"writer's clock said {born_ms}: if that was long ago, set the clock"
         )
 
 

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from sparklog.clock import ManualClock
 from sparklog.errors import CorruptMetadataError
+from sparklog.maintenance.build_table import build_table
+from sparklog.maintenance.runner import executed
 from sparklog.maintenance.table_files import (
     TIER_FILES,
     CompactWork,
@@ -31,6 +33,7 @@ from sparklog.table.schema import ARROW_SCHEMA
 from sparklog.table.snapshot import DataFile, Snapshot
 from tests.compaction import Compacted
 from tests.logs import append
+from tests.maintenance import context_of
 from tests.tables import (
     WITH_TABLE,
     build,
@@ -112,6 +115,24 @@ class TestMerging:
 
         found = written.select(["partition", "offset"]).to_pylist()
         assert found == [{"partition": one["partition"], "offset": one["offset"]} for one in rows]
+
+    @pytest.mark.parametrize("is_merged", [False, True])
+    def test_a_file_that_is_gone_is_a_problem_unless_another_merge_was_faster(
+        self, log_dir: str, is_merged: bool
+    ) -> None:
+        fill(log_dir, TIER_FILES - 1)
+        append(log_dir, 0, ["z"])
+        steps = build_table(context_of(log_dir), [], {"rebuild": False})
+        next(steps).execute()
+        merge = next(steps)
+        if is_merged:
+            build(log_dir)
+        for path in Path(log_dir).glob("t-*/table/*.parquet"):
+            if is_merged is (path.name not in snapshot_of(log_dir).files):
+                path.unlink()
+        outcome = executed(merge)
+
+        assert (outcome.counts.get("conflicts", 0), not outcome.problems) == (is_merged, is_merged)
 
     def test_a_file_that_is_damaged_is_told(self, log_dir: str) -> None:
         fill(log_dir, TIER_FILES - 1)

@@ -35,7 +35,7 @@ Fields = dict[str, Any]
 
 async def consumer_group_heartbeat(call: Call) -> Reply:
     """Return the answer."""
-    request = call.request()
+    request = await call.request()
     names = request.subscribed_topic_names
     if not call.allows(Scope.READ, request.group_id, Resource.GROUP):
         return call.answer({"error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED})
@@ -95,7 +95,7 @@ def _by_topic(places: Partitions) -> list[Fields]:
 
 async def consumer_group_describe(call: Call) -> Reply:
     """Return the answer."""
-    request = call.request()
+    request = await call.request()
     groups = await each(request.group_ids, lambda group_id: _described(call, group_id))
     if request.include_authorized_operations:
         tell_operations(call, groups)

@@ -53,7 +53,7 @@ def _read(call: Call) -> tuple[Any, Sequence[object] | None]:
 
     Each topic comes once, as in Kafka: a short request must not have an answer without bound.
     """
-    request = call.request()
+    request = call.parsed()
     wanted = request.topics and tuple(dict.fromkeys(request.topics))
     return request, None if call.version == 0 and not wanted else wanted
 

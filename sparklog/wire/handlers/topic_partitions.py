@@ -21,9 +21,9 @@ _Fields = dict[str, Any]
 
 async def describe_topic_partitions(call: Call) -> Reply:
     """Return the answer. Without names it has all topics that the client may see."""
-    request = call.request()
+    request = await call.request()
     image = await call.gateway.image()
-    names = sorted({one.name for one in request.topics})
+    names = await call.step(lambda: sorted({one.name for one in request.topics}))
     cursor = request.cursor
     if cursor is not None and (
         cursor.partition_index < 0 or (names and cursor.topic_name not in names)

@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat and ConsumerGroupDescribe: groups of the consumer protocol (KIP-848)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any, Final
 from uuid import uuid4
@@ -15,7 +15,6 @@ from sparklog.coordinator.requests import (
     DescribeRequest,
 )
 from sparklog.errors import ErrorCode
-from sparklog.metadata.image import Image
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.each import each
 from sparklog.wire.handlers.call import Call, Reply
@@ -39,7 +38,7 @@ async def consumer_group_heartbeat(call: Call) -> Reply:
     names = request.subscribed_topic_names
     if not call.allows(Scope.READ, request.group_id, Resource.GROUP):
         return call.answer({"error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED})
-    if not all(map(call.sees, names or ())):
+    if not await call.step(lambda: all(map(call.sees, names or ()))):
         return call.answer({"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED})
     member_id = request.member_id
     if not member_id and call.version < CLIENT_MAKES_ID_SINCE and request.member_epoch == 0:
@@ -99,7 +98,8 @@ async def consumer_group_describe(call: Call) -> Reply:
     groups = await each(request.group_ids, lambda group_id: _described(call, group_id))
     if request.include_authorized_operations:
         tell_operations(call, groups)
-    return call.answer({"groups": groups})
+    # A group may have a hundred thousand partitions.
+    return await call.gateway.at_length(lambda: call.answer({"groups": groups}))
 
 
 async def _described(call: Call, group_id: str) -> Fields:
@@ -117,25 +117,30 @@ async def _described(call: Call, group_id: str) -> Fields:
     if isinstance(found, int):
         return {**fields, "error_code": found}
     image = await call.gateway.image()
-    members = [_member(image, one) for one in found.members]
-    if not all(map(call.sees, _topics_of(members))):
+
+    def told() -> Fields:
+        names = {topic.topic_id: name for name, topic in image.names.items()}
+        members = [_member(names, one) for one in found.members]
+        if not all(map(call.sees, _topics_of(members))):
+            return {
+                **fields,
+                "error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                "error_message": HIDDEN_TOPICS,
+            }
         return {
             **fields,
-            "error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            "error_message": HIDDEN_TOPICS,
+            "error_code": NONE,
+            "group_state": found.state,
+            "group_epoch": found.epoch,
+            "assignment_epoch": found.target_epoch,
+            "assignor_name": found.assignor,
+            "members": members,
         }
-    return {
-        **fields,
-        "error_code": NONE,
-        "group_state": found.state,
-        "group_epoch": found.epoch,
-        "assignment_epoch": found.target_epoch,
-        "assignor_name": found.assignor,
-        "members": members,
-    }
+
+    return await call.gateway.at_length(told)
 
 
-def _member(image: Image, member: DescribedConsumer) -> Fields:
+def _member(names: Mapping[str, str], member: DescribedConsumer) -> Fields:
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
@@ -145,8 +150,8 @@ def _member(image: Image, member: DescribedConsumer) -> Fields:
         "client_host": member.client_host,
         "subscribed_topic_names": member.topic_names,
         "subscribed_topic_regex": member.topic_regex,
-        "assignment": {"topic_partitions": _named(image, member.assigned)},
-        "target_assignment": {"topic_partitions": _named(image, member.target)},
+        "assignment": {"topic_partitions": _named(names, member.assigned)},
+        "target_assignment": {"topic_partitions": _named(names, member.target)},
         "member_type": CONSUMER_PROTOCOL,
     }
 
@@ -157,9 +162,8 @@ def _topics_of(members: Iterable[Fields]) -> set[str]:
     return {topic["topic_name"] for one in assignments for topic in one["topic_partitions"]}
 
 
-def _named(image: Image, places: Partitions) -> list[Fields]:
-    """Return partitions by topic, with the topics' names. Topics that are gone are left out."""
-    names = {topic.topic_id: name for name, topic in image.names.items()}
+def _named(names: Mapping[str, str], places: Partitions) -> list[Fields]:
+    """Return partitions by topic, with the names by id. Topics that are gone are left out."""
     return [
         {**one, "topic_name": names[topic_id_of(one["topic_id"])]}
         for one in _by_topic(places)

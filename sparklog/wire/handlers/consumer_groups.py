@@ -15,6 +15,7 @@ from sparklog.coordinator.requests import (
     DescribeRequest,
 )
 from sparklog.errors import ErrorCode
+from sparklog.metadata.image import Image
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.each import each
 from sparklog.wire.handlers.call import Call, Reply
@@ -40,11 +41,29 @@ async def consumer_group_heartbeat(call: Call) -> Reply:
         return call.answer({"error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED})
     if not await call.step(lambda: all(map(call.sees, names or ()))):
         return call.answer({"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED})
-    member_id = request.member_id
+    image = await call.gateway.image()
+    heartbeat = await call.step(lambda: _heartbeat(call, request, image))
+    answer = await ask_coordinator(call, heartbeat, request.group_id)
+    if isinstance(answer, int):
+        answer = ConsumerAnswer(answer)
+    places = answer.assignment
+    return call.answer(
+        {
+            "error_code": answer.error_code,
+            "error_message": answer.message,
+            "member_id": answer.member_id or None,
+            "member_epoch": answer.epoch,
+            "heartbeat_interval": answer.interval_ms,
+            "assignment": None if places is None else {"topic_partitions": _by_topic(places)},
+        }
+    )
+
+
+def _heartbeat(call: Call, request: Any, image: Image) -> ConsumerHeartbeat:
+    names, member_id = request.subscribed_topic_names, request.member_id
     if not member_id and call.version < CLIENT_MAKES_ID_SINCE and request.member_epoch == 0:
         member_id = str(uuid4())
-    image = await call.gateway.image()
-    heartbeat = ConsumerHeartbeat(
+    return ConsumerHeartbeat(
         group_id=request.group_id,
         member_id=member_id,
         epoch=request.member_epoch,
@@ -59,20 +78,6 @@ async def consumer_group_heartbeat(call: Call) -> Reply:
         owned=_owned(request.topic_partitions),
         topics=image.names,
         may_read=call.sees,
-    )
-    answer = await ask_coordinator(call, heartbeat, request.group_id)
-    if isinstance(answer, int):
-        answer = ConsumerAnswer(answer)
-    places = answer.assignment
-    return call.answer(
-        {
-            "error_code": answer.error_code,
-            "error_message": answer.message,
-            "member_id": answer.member_id or None,
-            "member_epoch": answer.epoch,
-            "heartbeat_interval": answer.interval_ms,
-            "assignment": None if places is None else {"topic_partitions": _by_topic(places)},
-        }
     )
 
 

@@ -137,22 +137,26 @@ async def heartbeat(call: Call) -> Reply:
 async def leave_group(call: Call) -> Reply:
     """Return the answer."""
     request = await call.request()
-    members = _leaving(call, request)
+    members = await call.step(lambda: _leaving(call, request))
     answer = await ask_if_allowed(call, LeaveRequest(request.group_id, members), request.group_id)
     if isinstance(answer, int):
         answer = LeaveAnswer(answer)
     code = answer.error_code
     if call.version < MEMBER_LIST_SINCE:
         return call.answer({"error_code": code or answer.members[0]})
-    told = [
-        {
-            "member_id": one.member_id,
-            "group_instance_id": one.instance_id,
-            "error_code": member_code,
-        }
-        for one, member_code in zip(members, answer.members, strict=False)
-    ]
-    return call.answer({"error_code": code, "members": told})
+
+    def answered() -> Reply:
+        told = [
+            {
+                "member_id": one.member_id,
+                "group_instance_id": one.instance_id,
+                "error_code": member_code,
+            }
+            for one, member_code in zip(members, answer.members, strict=False)
+        ]
+        return call.answer({"error_code": code, "members": told})
+
+    return await call.step(answered)
 
 
 def _leaving(call: Call, request: Any) -> tuple[MemberIdentity, ...]:

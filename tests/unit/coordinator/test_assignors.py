@@ -109,7 +109,7 @@ class TestUniform:
         monkeypatch.setattr(assignors_module, "min", counting, raising=False)
         after = uniform({**held, **readers("new")}, {"a": 9_900})
         assert len(after["new"]) == 99
-        assert len(counted) < 500
+        assert len(counted) < 1_000  # of 9,900 partitions
 
 
 class TestRange:

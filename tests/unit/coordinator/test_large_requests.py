@@ -3,7 +3,7 @@
 The targets of a consumer group are no request's: they take several batches. So do deletions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -35,8 +35,13 @@ def test_a_commit() -> None:
 
 
 def test_a_commit_of_far_too_many_offsets_is_not_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoded: list[int] = []
-    monkeypatch.setattr(shard, "offset_records", lambda _, offsets: encoded.extend(offsets) or [])
+    encoded: list[TopicPartition] = []
+
+    def noting(_: str, offsets: Iterable[TopicPartition]) -> list[Record]:
+        encoded.extend(offsets)
+        return []
+
+    monkeypatch.setattr(shard, "offset_records", noting)
     many = {TopicPartition("flights", number): CommittedOffset(1) for number in range(20)}
     found = Groups(batch_bytes_max=500).told(CommitRequest(GROUP, many))
     assert set(found.partitions.values()) == {ErrorCode.UNKNOWN_SERVER_ERROR}

@@ -37,7 +37,11 @@ def uniform(readers: Readers, counts: Mapping[str, int]) -> dict[str, Partitions
         kept = {one for one in reader.assigned if one in free and one[0] in reader.topic_ids}
         found[member_id] = kept
         free -= kept
-    by_topic = {topic_id: _readers_of(topic_id, readers) for topic_id in counts}
+    by_topic: dict[str, tuple[str, ...]] = {}
+    same: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for topic_id in counts:
+        members = _readers_of(topic_id, readers)
+        by_topic[topic_id] = same.setdefault(members, members)
 
     def load(member_id: str) -> int:
         return len(found[member_id])
@@ -51,18 +55,31 @@ def uniform(readers: Readers, counts: Mapping[str, int]) -> dict[str, Partitions
     return {member_id: frozenset(places) for member_id, places in found.items()}
 
 
-def _has_moved(found: dict[str, set[TopicIdPartition]], by_topic: Mapping[str, list[str]]) -> bool:
-    """Move partitions from one member to one with at least two fewer; return whether any moved."""
+def _has_moved(
+    found: dict[str, set[TopicIdPartition]], by_topic: Mapping[str, tuple[str, ...]]
+) -> bool:
+    """Move partitions from one member to one with at least two fewer; return whether any moved.
+
+    Topics with the same readers have the same tuple: if one partition of them does not move, none
+    of the following ones does.
+    """
     has_moved = False
     for places in sorted(found.values(), key=len, reverse=True):
         if len(places) - min(map(len, found.values())) < 2:
             break
+        settled: set[int] = set()
+        """The ids of tuples of readers, all of whom have too many partitions."""
         for place in sorted(places, reverse=True):
-            least = min((found[one] for one in by_topic[place[0]]), key=len)
+            readers = by_topic[place[0]]
+            if id(readers) in settled:
+                continue
+            least = min((found[one] for one in readers), key=len)
             if len(places) - len(least) >= 2:
                 places.remove(place)
                 least.add(place)
                 has_moved = True
+            else:
+                settled.add(id(readers))
     return has_moved
 
 
@@ -84,7 +101,7 @@ def in_ranges(readers: Readers, counts: Mapping[str, int]) -> dict[str, Partitio
     return {member_id: frozenset(places) for member_id, places in found.items()}
 
 
-def _readers_of(topic_id: str, readers: Readers) -> list[str]:
+def _readers_of(topic_id: str, readers: Readers) -> tuple[str, ...]:
     """Return the members that read a topic: static ones by instance id, then the others."""
     members = [member_id for member_id, one in readers.items() if topic_id in one.topic_ids]
 
@@ -92,7 +109,7 @@ def _readers_of(topic_id: str, readers: Readers) -> list[str]:
         instance_id = readers[member_id].instance_id
         return instance_id is None, member_id if instance_id is None else instance_id
 
-    return sorted(members, key=place)
+    return tuple(sorted(members, key=place))
 
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": uniform, "range": in_ranges}

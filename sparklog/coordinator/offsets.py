@@ -51,6 +51,9 @@ GROUP_ID_SINCE: Final = 9
 METADATA_BYTES_MAX: Final = 2**15 - 1
 """The most bytes of metadata: their number is an int16 in a record."""
 
+OFFSET_BYTES_MIN: Final = 40
+"""The fewest bytes of a committed offset in a batch."""
+
 FRONTS: Final = 10_000
 """The most pairs of a group and a topic whose keys are cached: a group commits the same again."""
 
@@ -207,8 +210,19 @@ def _since(
     return lambda place, offset: None if place.topic in topics else offset.committed_ms
 
 
-def commit_problem(group: AnyGroup | None, request: CommitRequest) -> int:
-    """Return the error code that a commit is refused with; 0 if it is accepted."""
+def commit_problem(group: AnyGroup | None, request: CommitRequest, bytes_max: int) -> int:
+    """Return the error code that a commit is refused with; 0 if it is accepted.
+
+    A request may have a million offsets. So if no batch of `bytes_max` holds so many, they are not
+    encoded.
+    """
+    problem = _problem(group, request)
+    if not problem and len(request.offsets) * OFFSET_BYTES_MIN > bytes_max:
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    return problem
+
+
+def _problem(group: AnyGroup | None, request: CommitRequest) -> int:
     if request.is_transactional and request.names_nobody:
         return NONE  # a client older than KIP-447 names no member
     has_generation = request.generation > NO_GENERATION

@@ -275,10 +275,12 @@ class Shard:
     # ------------------------------------------------------------------------------------- offsets
 
     def _commit(self, request: CommitRequest, now: Now) -> CommitAnswer:
-        problem = commit_problem(self._groups.get(request.group_id), request)
-        taken = dated(request, now.commit_ms, self._limits.offset_metadata_max_bytes)
-        records = [] if problem else offset_records(request.group_id, taken)
-        if not fits(records, self._limits.batch_bytes_max):
+        limits = self._limits
+        most = limits.batch_bytes_max
+        problem = commit_problem(self._groups.get(request.group_id), request, most)
+        taken = {} if problem else dated(request, now.commit_ms, limits.offset_metadata_max_bytes)
+        records = offset_records(request.group_id, taken)
+        if not fits(records, most):
             problem = ErrorCode.UNKNOWN_SERVER_ERROR
         if problem:
             return CommitAnswer(problem, dict.fromkeys(request.offsets, problem))

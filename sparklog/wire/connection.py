@@ -198,14 +198,10 @@ class Connection(asyncio.BufferedProtocol):
         if self.session.principal is None and header.api_key not in BEFORE_AUTHENTICATION:
             raise InvalidRequestError(f"{header.api_key.name} before the client is authenticated")
         began = self._loop.time()
-        call = Call(self._gateway, self.session, header, frame)
+        call = Call(self._gateway, self.session, header, frame, self._free)
         handler = HANDLERS[header.api_key]
         reply = handler(call) if exchange is None else sasl_token(call, exchange)
-        size = len(frame)
-        if header.api_key == ApiKey.FETCH:  # it is parsed, and may wait: its bytes make room
-            call.frame, size = memoryview(b""), 0
-            self._hold(-len(frame))
-        slot = Slot(call, size, began, is_token=exchange is not None)
+        slot = Slot(call, began, is_token=exchange is not None)
         self._slots.append(slot)
         self._take(slot, reply)
 
@@ -315,6 +311,9 @@ class Connection(asyncio.BufferedProtocol):
         """Count received bytes of this connection's requests; a negative `count` frees bytes."""
         self._held_bytes += count
         self._gateway.limits.add(count)
+
+    def _free(self, count: int) -> None:
+        self._hold(-count)
 
     def _hold_large_frame(self) -> None:
         """Count the large frame that has begun, if there is room: only then is it read further."""

@@ -13,7 +13,7 @@ from sparklog.wire.headers import checked_tags, read_varint
 
 ITEMS_MAX: Final = 1_000_000
 """The most items of all arrays of a request: an item of three bytes takes a hundred in memory, and
-other clients wait while the items are read."""
+more when it is answered."""
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")

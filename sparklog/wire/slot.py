@@ -11,13 +11,12 @@ from sparklog.wire.headers import RequestHeader
 
 
 class Slot:
-    """One request of a connection; `size` are its bytes, `began` is its time."""
+    """One request of a connection; `began` is its time."""
 
-    __slots__ = ("_call", "_has_failed", "_make", "_reply", "began", "is_token", "size", "work")
+    __slots__ = ("_call", "_has_failed", "_make", "_reply", "began", "is_token", "work")
 
-    def __init__(self, call: Call, size: int, began: float, *, is_token: bool) -> None:
+    def __init__(self, call: Call, began: float, *, is_token: bool) -> None:
         self._call = call
-        self.size = size
         self.began = began
         self.is_token = is_token
         self.work: asyncio.Future[Any] | None = None
@@ -25,6 +24,11 @@ class Slot:
         self._reply: Reply = None
         self._has_failed = False
         self._make: Callable[[asyncio.Future[Any]], Reply | Awaitable[Reply]] | None = None
+
+    @property
+    def size(self) -> int:
+        """The bytes of the request that it still holds."""
+        return len(self._call.frame)
 
     @property
     def header(self) -> RequestHeader:

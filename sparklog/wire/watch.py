@@ -81,11 +81,16 @@ class Watch:
         if before is not None and before.version >= image.version:
             self._image = before
             return
-        for topic_id, waiting in self._waiting.items():
-            is_same = before is not None and before.topic(topic_id) is image.topic(topic_id)
-            for waiter in () if is_same else waiting:
-                if waiter.is_wanted(image):
-                    waiter.wake()
+        # Each waiter is asked once: a commit may change hundreds of the topics that it waits for.
+        changed = dict.fromkeys(
+            waiter
+            for topic_id, waiting in self._waiting.items()
+            if before is None or before.topic(topic_id) is not image.topic(topic_id)
+            for waiter in waiting
+        )
+        for waiter in changed:
+            if waiter.is_wanted(image):
+                waiter.wake()
 
     def close(self) -> None:
         """Wake all fetches; from now on none waits, and there is no further look."""

@@ -17,7 +17,7 @@ from sparklog.tokens import Grant, Principal, Resource, Scope
 from sparklog.wire.handlers.operations import NO_OPERATIONS, Operation
 from sparklog.wire.topic_ids import uuid_of
 from sparklog.wire.versions import ApiKey
-from tests.wire.gateways import Client, RunningGateway, gateway
+from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, gateway
 from tests.wire.grouping import alone
 from tests.wire.requests import body, part
 from tests.wire.test_confluent_groups import COUNT, produce, read, shares
@@ -214,6 +214,16 @@ class TestDescribe:
             (topic,) = given.topic_partitions
             assert topic.topic_name == "flights"
             assert {topic.topic_id: list(topic.partitions)} == held(running)
+
+    def test_does_not_keep_other_clients_waiting(
+        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        beats(client)
+        slow = import_module("sparklog.wire.handlers.consumer_groups"), "_member"
+        fields = {"group_ids": ("readers",), "include_authorized_operations": False}
+        asked = body(DESCRIBE, 1, **fields)
+        check_others_are_answered(running, monkeypatch, slow, lambda: client.send(asked))
+        assert client.receive(DESCRIBE, 1).groups[0].members
 
     def test_the_clients_operations_are_told_if_it_asks(self, client: Client) -> None:
         beats(client)

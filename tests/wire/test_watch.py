@@ -95,6 +95,26 @@ def test_what_was_seen_meanwhile_is_not_waited_for() -> None:
     run(test)
 
 
+def test_a_fetch_is_asked_once_for_each_image() -> None:
+    async def test(topics: Topics, watch: Watch) -> None:
+        watch.saw(topics.image)
+        asked: list[Image] = []
+
+        def is_wanted(image: Image) -> bool:
+            asked.append(image)
+            return False
+
+        ids = [A.topic_id, B.topic_id]
+        waiting = asyncio.ensure_future(watch.wait(topics.image, ids, is_wanted, 0.1))
+        await asyncio.sleep(0)
+        topics.change(A)
+        watch.saw(topics.change(B))
+        assert asked == [topics.image]
+        await waiting
+
+    run(test)
+
+
 def test_an_older_image_is_no_news() -> None:
     async def test(topics: Topics, watch: Watch) -> None:
         old = topics.image

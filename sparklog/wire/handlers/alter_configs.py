@@ -63,7 +63,7 @@ async def _altered(
     prepare: Callable[[_Resource, Any], Any],
     alter: Callable[..., Iterable[object]],
 ) -> Reply:
-    request = call.request()
+    request = await call.request()
 
     def do(wanted: dict[_Resource, Any]) -> Iterable[object]:
         changes = {name: one for (_, name), one in wanted.items()}
@@ -71,11 +71,15 @@ async def _altered(
 
     entries = [((one.resource_type, one.resource_name), one) for one in request.resources]
     found = await outcomes(call, entries, prepare, do)
-    responses = [
-        {"resource_type": kind, "resource_name": name, **error_fields(one)}
-        for (kind, name), one in found.items()
-    ]
-    return call.answer({"responses": responses})
+
+    def answered() -> Reply:
+        responses = [
+            {"resource_type": kind, "resource_name": name, **error_fields(one)}
+            for (kind, name), one in found.items()
+        ]
+        return call.answer({"responses": responses})
+
+    return await call.step(answered)
 
 
 def _check(call: Call, resource: _Resource, keys: Sequence[str]) -> None:

@@ -31,7 +31,7 @@ def api_versions(call: Call) -> Reply:
     if not APIS[ApiKey.API_VERSIONS].serves(call.version):
         fields = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": keys}
         return [messages.encode(ApiKey.API_VERSIONS, 0, fields)]
-    request = call.request()
+    request = call.parsed()
     if call.version >= NAMED_SINCE and not (
         _is_name(request.client_software_name) and _is_name(request.client_software_version)
     ):

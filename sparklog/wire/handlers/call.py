@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sparklog.tokens import Resource, Scope
@@ -46,6 +46,13 @@ class Call:
     session: Session
     header: RequestHeader
     frame: memoryview
+    free: Callable[[int], None]
+    """Frees so many bytes of the requests that are in progress."""
+    is_long: bool = field(init=False)
+    """Whether the request has more than LONG_BYTES."""
+
+    def __post_init__(self) -> None:
+        self.is_long = len(self.frame) > LONG_BYTES
 
     @property
     def version(self) -> int:
@@ -57,10 +64,10 @@ class Call:
         """The instances that the client can reach: those with its listener (`Instances.at`)."""
         return self.gateway.instances.at(self.session.listener.name)
 
-    @property
-    def is_long(self) -> bool:
-        """Whether the request has more than LONG_BYTES."""
-        return len(self.frame) > LONG_BYTES
+    def let_go(self) -> None:
+        """Free the bytes of a request that is read, and may wait."""
+        count, self.frame = len(self.frame), memoryview(b"")
+        self.free(count)
 
     async def step(self, work: Callable[[], Step]) -> Step:
         """Take a step towards the answer: that of a long request beside the event loop."""
@@ -81,7 +88,11 @@ class Call:
         principal = self.session.principal
         return principal is not None and principal.allows_somewhere(scope, resource)
 
-    def request(self) -> Any:
+    async def request(self) -> Any:
+        """Return the same as `parsed`; a long body is read beside the event loop."""
+        return await self.step(self.parsed)
+
+    def parsed(self) -> Any:
         """Return the body as an instance of kio's class. Raises InvalidRequestError."""
         header = self.header
         return messages.parse(header.api_key, header.version, self.frame, header.body_at)

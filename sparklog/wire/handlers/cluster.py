@@ -11,6 +11,7 @@ from sparklog.tokens import Resource, Scope
 from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.operations import cluster_operations
+from sparklog.wire.writing import shortened
 
 BROKERS: Final = 1
 CONTROLLERS: Final = 2
@@ -24,7 +25,7 @@ NO_ELECTION: Final = 0
 
 async def describe_cluster(call: Call) -> Reply:
     """Return the answer: the instances, the first of them as controller."""
-    request = call.request()
+    request = await call.request()
     endpoint_type = getattr(request, "endpoint_type", BROKERS)
     if endpoint_type == CONTROLLERS:
         return call.answer(
@@ -60,12 +61,12 @@ async def describe_quorum(call: Call) -> Reply:
     Every instance writes entries, and the storage replicates them. So the voter is the instance
     that clients see as the controller, and no observer lags behind it.
     """
-    topics = call.request().topics
+    topics = (await call.request()).topics
     if not call.allows(Scope.READ, resource=Resource.CLUSTER):
         return call.answer({"error_code": DENIED[Resource.CLUSTER]})
     asked = [(one.topic_name, part.partition_index) for one in topics for part in one.partitions]
     if asked != [(METADATA_TOPIC, 0)]:
-        return call.answer({"topics": [_without_quorum(one) for one in topics]})
+        return await call.step(lambda: call.answer({"topics": [*map(_without_quorum, topics)]}))
     log_end = (await call.gateway.newest_image()).version + 1
     leader = call.instances[0]
     now_ms = call.gateway.clock.now_ms()
@@ -104,7 +105,7 @@ def _without_quorum(topic: Any) -> Mapping[str, Any]:
 
 async def describe_acls(call: Call) -> Reply:
     """Return the answer of a broker without an authorizer."""
-    call.request()
+    await call.request()
     if not call.allows(Scope.READ, resource=Resource.CLUSTER):
         return call.answer({"error_code": DENIED[Resource.CLUSTER]})
     return call.answer(
@@ -117,16 +118,17 @@ async def describe_acls(call: Call) -> Reply:
 
 async def describe_client_quotas(call: Call) -> Reply:
     """Return the answer: there are none."""
-    unknown = [
-        one.entity_type for one in call.request().components if one.entity_type not in ENTITIES
-    ]
+    request = await call.request()
+    unknown = sorted({one.entity_type for one in request.components}.difference(ENTITIES))
     if not call.allows(Scope.READ, resource=Resource.CLUSTER):
         return call.answer({"error_code": DENIED[Resource.CLUSTER], "entries": None})
     if unknown:
         return call.answer(
             {
                 "error_code": ErrorCode.UNSUPPORTED_VERSION,
-                "error_message": f"entity types {unknown}: allowed are {', '.join(ENTITIES)}",
+                "error_message": shortened(
+                    f"entity types {unknown}: allowed are {', '.join(ENTITIES)}"
+                ),
                 "entries": None,
             }
         )

@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat and ConsumerGroupDescribe: groups of the consumer protocol (KIP-848)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any, Final
 from uuid import uuid4
@@ -35,17 +35,35 @@ Fields = dict[str, Any]
 
 async def consumer_group_heartbeat(call: Call) -> Reply:
     """Return the answer."""
-    request = call.request()
+    request = await call.request()
     names = request.subscribed_topic_names
     if not call.allows(Scope.READ, request.group_id, Resource.GROUP):
         return call.answer({"error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED})
-    if not all(map(call.sees, names or ())):
+    if not await call.step(lambda: all(map(call.sees, names or ()))):
         return call.answer({"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED})
-    member_id = request.member_id
+    image = await call.gateway.image()
+    heartbeat = await call.step(lambda: _heartbeat(call, request, image))
+    answer = await ask_coordinator(call, heartbeat, request.group_id)
+    if isinstance(answer, int):
+        answer = ConsumerAnswer(answer)
+    places = answer.assignment
+    return call.answer(
+        {
+            "error_code": answer.error_code,
+            "error_message": answer.message,
+            "member_id": answer.member_id or None,
+            "member_epoch": answer.epoch,
+            "heartbeat_interval": answer.interval_ms,
+            "assignment": None if places is None else {"topic_partitions": _by_topic(places)},
+        }
+    )
+
+
+def _heartbeat(call: Call, request: Any, image: Image) -> ConsumerHeartbeat:
+    names, member_id = request.subscribed_topic_names, request.member_id
     if not member_id and call.version < CLIENT_MAKES_ID_SINCE and request.member_epoch == 0:
         member_id = str(uuid4())
-    image = await call.gateway.image()
-    heartbeat = ConsumerHeartbeat(
+    return ConsumerHeartbeat(
         group_id=request.group_id,
         member_id=member_id,
         epoch=request.member_epoch,
@@ -60,20 +78,6 @@ async def consumer_group_heartbeat(call: Call) -> Reply:
         owned=_owned(request.topic_partitions),
         topics=image.names,
         may_read=call.sees,
-    )
-    answer = await ask_coordinator(call, heartbeat, request.group_id)
-    if isinstance(answer, int):
-        answer = ConsumerAnswer(answer)
-    places = answer.assignment
-    return call.answer(
-        {
-            "error_code": answer.error_code,
-            "error_message": answer.message,
-            "member_id": answer.member_id or None,
-            "member_epoch": answer.epoch,
-            "heartbeat_interval": answer.interval_ms,
-            "assignment": None if places is None else {"topic_partitions": _by_topic(places)},
-        }
     )
 
 
@@ -95,11 +99,12 @@ def _by_topic(places: Partitions) -> list[Fields]:
 
 async def consumer_group_describe(call: Call) -> Reply:
     """Return the answer."""
-    request = call.request()
+    request = await call.request()
     groups = await each(request.group_ids, lambda group_id: _described(call, group_id))
     if request.include_authorized_operations:
         tell_operations(call, groups)
-    return call.answer({"groups": groups})
+    # A group may have a hundred thousand partitions.
+    return await call.gateway.at_length(lambda: call.answer({"groups": groups}))
 
 
 async def _described(call: Call, group_id: str) -> Fields:
@@ -117,25 +122,30 @@ async def _described(call: Call, group_id: str) -> Fields:
     if isinstance(found, int):
         return {**fields, "error_code": found}
     image = await call.gateway.image()
-    members = [_member(image, one) for one in found.members]
-    if not all(map(call.sees, _topics_of(members))):
+
+    def told() -> Fields:
+        names = {topic.topic_id: name for name, topic in image.names.items()}
+        members = [_member(names, one) for one in found.members]
+        if not all(map(call.sees, _topics_of(members))):
+            return {
+                **fields,
+                "error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                "error_message": HIDDEN_TOPICS,
+            }
         return {
             **fields,
-            "error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            "error_message": HIDDEN_TOPICS,
+            "error_code": NONE,
+            "group_state": found.state,
+            "group_epoch": found.epoch,
+            "assignment_epoch": found.target_epoch,
+            "assignor_name": found.assignor,
+            "members": members,
         }
-    return {
-        **fields,
-        "error_code": NONE,
-        "group_state": found.state,
-        "group_epoch": found.epoch,
-        "assignment_epoch": found.target_epoch,
-        "assignor_name": found.assignor,
-        "members": members,
-    }
+
+    return await call.gateway.at_length(told)
 
 
-def _member(image: Image, member: DescribedConsumer) -> Fields:
+def _member(names: Mapping[str, str], member: DescribedConsumer) -> Fields:
     return {
         "member_id": member.member_id,
         "instance_id": member.instance_id,
@@ -145,8 +155,8 @@ def _member(image: Image, member: DescribedConsumer) -> Fields:
         "client_host": member.client_host,
         "subscribed_topic_names": member.topic_names,
         "subscribed_topic_regex": member.topic_regex,
-        "assignment": {"topic_partitions": _named(image, member.assigned)},
-        "target_assignment": {"topic_partitions": _named(image, member.target)},
+        "assignment": {"topic_partitions": _named(names, member.assigned)},
+        "target_assignment": {"topic_partitions": _named(names, member.target)},
         "member_type": CONSUMER_PROTOCOL,
     }
 
@@ -157,9 +167,8 @@ def _topics_of(members: Iterable[Fields]) -> set[str]:
     return {topic["topic_name"] for one in assignments for topic in one["topic_partitions"]}
 
 
-def _named(image: Image, places: Partitions) -> list[Fields]:
-    """Return partitions by topic, with the topics' names. Topics that are gone are left out."""
-    names = {topic.topic_id: name for name, topic in image.names.items()}
+def _named(names: Mapping[str, str], places: Partitions) -> list[Fields]:
+    """Return partitions by topic, with the names by id. Topics that are gone are left out."""
     return [
         {**one, "topic_name": names[topic_id_of(one["topic_id"])]}
         for one in _by_topic(places)

@@ -1,6 +1,6 @@
 """DeleteRecords: log start offsets rise; segments go later, when the retention job runs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from sparklog.errors import ErrorCode, SparklogError
@@ -14,7 +14,7 @@ UNKNOWN_OFFSET: Final = -1
 
 async def delete_records(call: Call) -> Reply:
     """Return the answer."""
-    request = call.request()
+    request = await call.request()
 
     def prepare(partition: TopicPartition, offset: int) -> int:
         check_admin(call, partition.topic)
@@ -27,12 +27,20 @@ async def delete_records(call: Call) -> Reply:
         found = call.gateway.admin.each.delete_records(wanted)
         return [found[partition] for partition in wanted]
 
-    entries = [
+    entries = await call.step(lambda: _entries(request))
+    found = await outcomes(call, entries, prepare, delete, request.timeout)
+    return await call.step(lambda: _answered(call, found))
+
+
+def _entries(request: Any) -> list[tuple[TopicPartition, int]]:
+    return [
         (TopicPartition(topic.name, one.partition_index), one.offset)
         for topic in request.topics
         for one in topic.partitions
     ]
-    found = await outcomes(call, entries, prepare, delete, request.timeout)
+
+
+def _answered(call: Call, found: Mapping[TopicPartition, Any]) -> Reply:
     topics: dict[str, list[dict[str, Any]]] = {}
     for partition, outcome in found.items():
         is_error = isinstance(outcome, SparklogError)

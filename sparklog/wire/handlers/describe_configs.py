@@ -25,7 +25,7 @@ RESOURCE_TYPES: Final = {TOPIC, BROKER, 8, CLIENT_METRICS, 32}
 
 async def describe_configs(call: Call) -> Reply:
     """Return the answer."""
-    request = call.request()
+    request = await call.request()
     image = await call.gateway.image()
     # A resource that comes twice is described once: it has about 5 KiB of configs.
     asked = dict.fromkeys(request.resources)
@@ -44,7 +44,8 @@ async def list_config_resources(call: Call) -> Reply:
     Topics and brokers have configs here; client metrics, groups and loggers have none. Version 0
     asks for client metrics alone.
     """
-    kinds = set(getattr(call.request(), "resource_types", (CLIENT_METRICS,))) or RESOURCE_TYPES
+    request = await call.request()
+    kinds = set(getattr(request, "resource_types", (CLIENT_METRICS,))) or RESOURCE_TYPES
     if not call.sees("", Resource.CLUSTER):
         return call.answer({"error_code": DENIED[Resource.CLUSTER]})
     if not kinds <= RESOURCE_TYPES:

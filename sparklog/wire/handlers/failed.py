@@ -114,7 +114,7 @@ def _each(answered: str, asked: str, *names: str) -> Shape:
     """Each item of a list has the error; it has the same `names` in the request."""
 
     def shape(call: Call, error: Fields) -> Fields:
-        items = getattr(call.request(), asked)
+        items = getattr(call.parsed(), asked)
         return {answered: [{**{name: _in(one, name) for name in names}, **error} for one in items]}
 
     return shape
@@ -131,7 +131,7 @@ def _parts(
     """Each partition has the error; the fields are those of the request."""
 
     def shape(call: Call, error: Fields) -> Fields:
-        return {"topics": _topics(call.request().topics, error, numbers, name, index)}
+        return {"topics": _topics(call.parsed().topics, error, numbers, name, index)}
 
     return shape
 
@@ -149,7 +149,7 @@ def _topics(
 
 
 def _metadata(call: Call, error: Fields) -> Fields | None:
-    topics = call.request().topics
+    topics = call.parsed().topics
     if topics is None or (call.version == 0 and not topics):
         return None
     return {
@@ -169,12 +169,12 @@ def _metadata(call: Call, error: Fields) -> Fields | None:
 
 
 def _topic_partitions(call: Call, error: Fields) -> Fields | None:
-    topics = call.request().topics
+    topics = call.parsed().topics
     return {"topics": [{"name": one.name, **error} for one in topics]} if topics else None
 
 
 def _offsets(call: Call, error: Fields) -> Fields:
-    request = call.request()
+    request = call.parsed()
     if hasattr(request, "groups"):
         return {"groups": [{"group_id": one.group_id, **error} for one in request.groups]}
     of_part = {"committed_offset": NO_OFFSET, **error}  # version 1 has no other place for the code
@@ -182,7 +182,7 @@ def _offsets(call: Call, error: Fields) -> Fields:
 
 
 def _deletions(call: Call, error: Fields) -> Fields:
-    request = call.request()
+    request = call.parsed()
     asked = request.topics if hasattr(request, "topics") else request.topic_names
     told = [{"name": _in(one, "name"), "topic_id": getattr(one, "topic_id", None)} for one in asked]
     return {"responses": [{**one, **error} for one in told]}
@@ -195,7 +195,7 @@ def _added(call: Call, error: Fields) -> Fields:
             "name": topic.name,
             "results_by_partition": [{"partition_index": one, **code} for one in topic.partitions],
         }
-        for topic in call.request().v3_and_below_topics
+        for topic in call.parsed().v3_and_below_topics
     ]
     return {"results_by_topic_v3_and_below": topics}
 
@@ -206,26 +206,26 @@ def _markers(call: Call, error: Fields) -> Fields:
             "producer_id": one.producer_id,
             "topics": _topics(one.topics, error, "partition_indexes"),
         }
-        for one in call.request().markers
+        for one in call.parsed().markers
     ]
     return {"markers": markers}
 
 
 def _replicas(call: Call, error: Fields) -> Fields:
-    topics = [topic for one in call.request().dirs for topic in one.topics]
+    topics = [topic for one in call.parsed().dirs for topic in one.topics]
     found = _topics(topics, error, "partitions")
     return {"results": [{"topic_name": one["name"], **one} for one in found]}
 
 
 def _elections(call: Call, error: Fields) -> Fields | None:
-    if call.version == 0 and call.request().topic_partitions is None:
+    if call.version == 0 and call.parsed().topic_partitions is None:
         return None  # version 0 has an error only for each partition
     topics = [
         {
             "topic": topic.topic,
             "partition_result": [{"partition_id": one, **error} for one in topic.partitions],
         }
-        for topic in call.request().topic_partitions or ()
+        for topic in call.parsed().topic_partitions or ()
     ]
     return {"replica_election_results": topics, **error}
 
@@ -236,13 +236,13 @@ def _log_dir(call: Call, error: Fields) -> Fields:
 
 
 def _users(call: Call, error: Fields) -> Fields:
-    request = call.request()
+    request = call.parsed()
     names = dict.fromkeys(one.name for one in (*request.upsertions, *request.deletions))
     return {"results": [{"user": name, **error} for name in names]}
 
 
 def _transactions(call: Call, error: Fields) -> Fields:
-    ids = call.request().transactional_ids
+    ids = call.parsed().transactional_ids
     told = [{"transactional_id": one, "transaction_start_time": 0, **error} for one in ids]
     return {"transaction_states": told}
 

@@ -18,6 +18,7 @@ from sparklog.wire.gateway import Gateway, are_open
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.fetch_bodies import (
     FULL_FETCH,
+    FetchAsked,
     TopicFetched,
     fetch_answer,
     read_fetch_request,
@@ -33,12 +34,26 @@ Topics = Sequence[TopicFetched]
 
 
 def fetch(call: Call) -> Reply | Awaitable[Reply]:
-    """Return the answer, or wait for it."""
-    asked, gateway = read_fetch_request(call.reader(), call.version), call.gateway
+    """Return the answer, or wait for it. Only a long request keeps its bytes until it is read."""
+    return _at_length(call) if call.is_long else _answer(call, _asked(call))
+
+
+async def _at_length(call: Call) -> Reply:
+    """Return the answer to a request for hundreds of partitions, made beside the event loop."""
+    answer = _answer(call, await call.step(lambda: _asked(call)))
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def _asked(call: Call) -> FetchAsked:
+    return read_fetch_request(call.reader(), call.version)
+
+
+def _answer(call: Call, asked: FetchAsked) -> Reply | Awaitable[Reply]:
+    call.let_go()
     if asked.session_epoch not in FULL_FETCHES:
         return fetch_answer(call, (), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     request = FetchRequest(call, asked)
-    read = _at_once(gateway, request)
+    read = None if call.is_long else _at_once(call.gateway, request)
     if read is not None and _is_due(request, read[1]):
         return fetch_answer(call, read[1])
     return _unless_failed(call, request, read)
@@ -62,7 +77,8 @@ async def _unless_failed(
     try:
         return await _when_due(call, request, read)
     except StorageError as error:
-        return fetch_answer(call, request.failed(error))
+        topics = request.failed(error)
+        return await call.step(lambda: fetch_answer(call, topics))
 
 
 async def _when_due(call: Call, request: FetchRequest, read: tuple[Image, Topics] | None) -> Reply:
@@ -72,13 +88,14 @@ async def _when_due(call: Call, request: FetchRequest, read: tuple[Image, Topics
         image, topics = read or await _read(gateway, request)
         left_s = deadline - loop.time()
         if left_s <= 0 or _is_due(request, topics):
-            return fetch_answer(call, topics)
+            break
         has_changed = partial(_has_changed, request, request.marks(image))
         ids = [topic.topic_id for topic in request.known(image)]
         await gateway.watch.wait(image, ids, has_changed, left_s)
         if gateway.watch.is_closed:
-            return fetch_answer(call, topics)
-        read = _at_once(gateway, request)
+            break
+        read = None if call.is_long else _at_once(gateway, request)
+    return await call.step(lambda: fetch_answer(call, topics))
 
 
 def _has_changed(request: FetchRequest, marks: Sequence[object], image: Image) -> bool:

@@ -27,12 +27,12 @@ Fields = dict[str, Any]
 
 async def find_coordinator(call: Call) -> Reply:
     """Return the answer."""
-    request = call.request()
+    request = await call.request()
     key_type = getattr(request, "key_type", GROUP)
     if call.version >= BATCHED_SINCE:
         keys = request.coordinator_keys
         found = await each(keys, lambda key: _coordinator(call, key, key_type))
-        return call.answer({"coordinators": found})
+        return await call.step(lambda: call.answer({"coordinators": found}))
     return call.answer(await _coordinator(call, request.key, key_type))
 
 
@@ -89,7 +89,7 @@ def _no_coordinator(key: str, code: int, message: str | None) -> Fields:
 
 async def describe_groups(call: Call) -> Reply:
     """Return the answer."""
-    request = call.request()
+    request = await call.request()
     told = await each(request.groups, lambda one: _described(call, one))
     if getattr(request, "include_authorized_operations", False):
         tell_operations(call, told)
@@ -149,7 +149,7 @@ async def _described(call: Call, group_id: str) -> Fields:
 
 async def list_groups(call: Call) -> Reply:
     """Return the answer: the groups that this instance coordinates."""
-    request = call.request()
+    request = await call.request()
     states = {one.lower() for one in getattr(request, "states_filter", ())}
     types = {one.lower() for one in getattr(request, "types_filter", ())}
     groups = await call.gateway.coordinators.groups()

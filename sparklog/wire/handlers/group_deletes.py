@@ -33,9 +33,9 @@ Places = AbstractSet[tuple[str, int]]
 
 async def delete_groups(call: Call) -> Reply:
     """Return the answer. Groups that are deleted side by side share commits."""
-    outages: list[int] = []
-    results = await each(call.request().groups_names, partial(_delete_group, call, outages))
-    return call.answer({"results": results})
+    request, outages = await call.request(), list[int]()
+    results = await each(request.groups_names, partial(_delete_group, call, outages))
+    return await call.step(lambda: call.answer({"results": results}))
 
 
 async def _delete_group(call: Call, outages: list[int], group_id: str) -> Mapping[str, Any]:
@@ -68,7 +68,7 @@ async def _delete(call: Call, group_id: str) -> int:
 
 async def offset_delete(call: Call) -> Reply:
     """Return the answer."""
-    request = call.request()
+    request = await call.request()
     group_id = request.group_id
     places = [
         TopicPartition(topic.name, one.partition_index)

@@ -63,7 +63,7 @@ def code_for(call: Call, error: SparklogError) -> int:
 
 async def join_group(call: Call) -> Reply:
     """Return the answer."""
-    request = call.request()
+    request = await call.request()
     version, session_ms = call.version, milliseconds(request.session_timeout)
     instance_id = getattr(request, "group_instance_id", None)
     joining = JoinRequest(
@@ -106,7 +106,7 @@ async def join_group(call: Call) -> Reply:
 
 async def sync_group(call: Call) -> Reply:
     """Return the answer."""
-    request = call.request()
+    request = await call.request()
     syncing = SyncRequest(
         request.group_id,
         request.generation_id,
@@ -124,7 +124,7 @@ async def sync_group(call: Call) -> Reply:
 
 async def heartbeat(call: Call) -> Reply:
     """Return the answer."""
-    request = call.request()
+    request = await call.request()
     alive = HeartbeatRequest(
         request.group_id,
         request.generation_id,
@@ -136,23 +136,27 @@ async def heartbeat(call: Call) -> Reply:
 
 async def leave_group(call: Call) -> Reply:
     """Return the answer."""
-    request = call.request()
-    members = _leaving(call, request)
+    request = await call.request()
+    members = await call.step(lambda: _leaving(call, request))
     answer = await ask_if_allowed(call, LeaveRequest(request.group_id, members), request.group_id)
     if isinstance(answer, int):
         answer = LeaveAnswer(answer)
     code = answer.error_code
     if call.version < MEMBER_LIST_SINCE:
         return call.answer({"error_code": code or answer.members[0]})
-    told = [
-        {
-            "member_id": one.member_id,
-            "group_instance_id": one.instance_id,
-            "error_code": member_code,
-        }
-        for one, member_code in zip(members, answer.members, strict=False)
-    ]
-    return call.answer({"error_code": code, "members": told})
+
+    def answered() -> Reply:
+        told = [
+            {
+                "member_id": one.member_id,
+                "group_instance_id": one.instance_id,
+                "error_code": member_code,
+            }
+            for one, member_code in zip(members, answer.members, strict=False)
+        ]
+        return call.answer({"error_code": code, "members": told})
+
+    return await call.step(answered)
 
 
 def _leaving(call: Call, request: Any) -> tuple[MemberIdentity, ...]:

@@ -12,7 +12,7 @@ from sparklog.coordinator.requests import (
 from sparklog.coordinator.stale_offsets import Offsets, without_stale, younger_topics
 from sparklog.coordinator.strange_epochs import topics_with_epochs, without_strange_epochs
 from sparklog.errors import ErrorCode
-from sparklog.model import TopicPartition
+from sparklog.model import TopicDescription, TopicPartition
 from sparklog.tokens import Scope
 from sparklog.wire.each import each
 from sparklog.wire.handlers.call import Call, Reply
@@ -44,15 +44,18 @@ def commit_codes(topics: Iterable[Any], codes: Mapping[TopicPartition, int]) -> 
 
 async def offset_fetch(call: Call) -> Reply:
     """Return the answer."""
-    request = call.request()
+    request = await call.request()
     is_stable = getattr(request, "require_stable", False)
     if call.version < GROUPS_SINCE:
-        return call.answer(await _fetched(call, request, is_stable=is_stable))
-    # A group that is named several times has one answer, for the topics of its last entry.
-    distinct = {one.group_id: one for one in request.groups}.values()
-    groups = await each(distinct, lambda one: _fetched(call, one, is_stable=is_stable))
-    count = sum(len(topic["partitions"]) for one in groups for topic in one["topics"])
-    return await step_for(call, count, lambda: call.answer({"groups": groups}))
+        groups = [await _fetched(call, request, is_stable=is_stable)]
+        fields = groups[0]
+    else:
+        # A group that is named several times has one answer, for the topics of its last entry.
+        distinct = {one.group_id: one for one in request.groups}.values()
+        groups = await each(distinct, lambda one: _fetched(call, one, is_stable=is_stable))
+        fields = {"groups": groups}
+    count = len(groups) + sum(len(topic["partitions"]) for one in groups for topic in one["topics"])
+    return await step_for(call, count, lambda: call.answer(fields))
 
 
 async def _fetched(call: Call, request: Any, *, is_stable: bool) -> Fields:
@@ -64,11 +67,7 @@ async def _fetched(call: Call, request: Any, *, is_stable: bool) -> Fields:
     group_id, topics = request.group_id, request.topics
     wanted: Sequence[TopicPartition] | None = None
     if topics is not None:
-        wanted = [
-            TopicPartition(topic.name, partition)
-            for topic in topics
-            for partition in topic.partition_indexes
-        ]
+        wanted = await call.step(lambda: _places(topics))
     member_id = getattr(request, "member_id", None)
     epoch = getattr(request, "member_epoch", NO_EPOCH)
     fetching = FetchRequest(group_id, wanted, member_id, epoch)
@@ -80,20 +79,40 @@ async def _fetched(call: Call, request: Any, *, is_stable: bool) -> Fields:
     if not isinstance(answer, int) and answer.error_code:
         answer = answer.error_code
     if isinstance(answer, int):
-        told = {place: _told(place, None, answer) for place in wanted or ()}
-        return {"group_id": group_id, "error_code": answer, "topics": _by_topic(topics, told)}
-    told = {}
-    for place, offset in (await _current(call, answer.offsets)).items():
-        if offset is None and wanted is None:
-            continue
-        if call.allows(Scope.READ, place.topic):
-            is_open = place in unstable
-            code = ErrorCode.UNSTABLE_OFFSET_COMMIT if is_open else ErrorCode.NONE
-            told[place] = _told(place, None if is_open else offset, code)
-        elif wanted is not None:
-            told[place] = _told(place, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    fields = _by_topic(topics, told)
-    return {"group_id": group_id, "error_code": ErrorCode.NONE, "topics": fields}
+        return await call.step(lambda: _refused(group_id, topics, wanted or (), answer))
+    offsets = await _current(call, answer.offsets)
+
+    def found() -> Fields:
+        told = {}
+        for place, offset in offsets.items():
+            if offset is None and wanted is None:
+                continue
+            if call.allows(Scope.READ, place.topic):
+                is_open = place in unstable
+                code = ErrorCode.UNSTABLE_OFFSET_COMMIT if is_open else ErrorCode.NONE
+                told[place] = _told(place, None if is_open else offset, code)
+            elif wanted is not None:
+                told[place] = _told(place, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        fields = _by_topic(topics, told)
+        return {"group_id": group_id, "error_code": ErrorCode.NONE, "topics": fields}
+
+    return await step_for(call, len(offsets), found)
+
+
+def _places(topics: Iterable[Any]) -> list[TopicPartition]:
+    return [
+        TopicPartition(topic.name, partition)
+        for topic in topics
+        for partition in topic.partition_indexes
+    ]
+
+
+def _refused(
+    group_id: str, topics: Iterable[Any] | None, places: Iterable[TopicPartition], code: int
+) -> Fields:
+    """Return the fields of a group that has an error: all its partitions have it."""
+    told = {place: _told(place, None, code) for place in places}
+    return {"group_id": group_id, "error_code": code, "topics": _by_topic(topics, told)}
 
 
 async def _current(call: Call, offsets: Offsets) -> Offsets:
@@ -102,20 +121,24 @@ async def _current(call: Call, offsets: Offsets) -> Offsets:
     A client that gets one asks for the end of its log, and fails: kafka-consumer-groups does. A
     leader epoch that the partition has not had is left out.
     """
-    image = await call.gateway.image()
-    if any(place.topic not in image.names for place in offsets):
-        offsets = {
+    image, count = await call.gateway.image(), len(offsets)
+
+    def known() -> tuple[Offsets, Sequence[TopicDescription]]:
+        found = {
             place: offset if place.topic in image.names else None
             for place, offset in offsets.items()
         }
-    younger = younger_topics(image, offsets)
+        return found, younger_topics(image, found)
+
+    current, younger = await step_for(call, count, known)
     if younger:
-        offsets = without_stale(await call.gateway.opened(image, younger), younger, offsets)
-    with_epochs = topics_with_epochs(image, offsets)
+        opened = await call.gateway.opened(image, younger)
+        current = await step_for(call, count, lambda: without_stale(opened, younger, current))
+    with_epochs = await step_for(call, count, lambda: topics_with_epochs(image, current))
     if with_epochs:
-        image = await call.gateway.newest_image(*with_epochs)
-        offsets = without_strange_epochs(image, with_epochs, offsets)
-    return offsets
+        newest = await call.gateway.newest_image(*with_epochs)
+        return without_strange_epochs(newest, with_epochs, current)
+    return current
 
 
 def _told(place: TopicPartition, offset: CommittedOffset | None, code: int) -> Fields:

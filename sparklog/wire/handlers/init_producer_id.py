@@ -23,7 +23,7 @@ FENCED_SINCE: Final = 4
 
 async def init_producer_id(call: Call) -> Reply:
     """Return the answer."""
-    request = call.request()
+    request = await call.request()
     found: Any
     if not _is_whole(call, request):
         found = ErrorCode.INVALID_REQUEST

@@ -12,7 +12,7 @@ NO_END: Final = -1
 
 async def offset_for_leader_epoch(call: Call) -> Reply:
     """Return the answer: per partition the largest epoch up to the requested one, and its end."""
-    request = call.request()
+    request = await call.request()
     count = sum(len(topic.partitions) for topic in request.topics)
     image = await newest_image_of(call, [one.topic for one in request.topics])
 

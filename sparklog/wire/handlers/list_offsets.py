@@ -71,7 +71,7 @@ class _Search(NamedTuple):
 
 async def list_offsets(call: Call) -> Reply:
     """Return the answer, as of the newest version of the log dir: no end offset is out of date."""
-    request = call.request()
+    request = await call.request()
     count = sum(len(topic.partitions) for topic in request.topics)
     image = await newest_image_of(call, [one.name for one in request.topics])
     found = await step_for(call, count, lambda: _from_metadata(call, image, request))

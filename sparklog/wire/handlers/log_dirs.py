@@ -25,7 +25,7 @@ UNKNOWN_BYTES: Final = -1
 
 async def describe_log_dirs(call: Call) -> Reply:
     """Return the answer; without READ on the cluster it has no log dir (KafkaApis)."""
-    gateway, wanted = call.gateway, call.request().topics
+    gateway, wanted = call.gateway, (await call.request()).topics
     if not call.allows(Scope.READ, resource=Resource.CLUSTER):
         return call.answer({"error_code": DENIED[Resource.CLUSTER], "results": []})
     image = await gateway.image()
@@ -54,19 +54,24 @@ async def describe_log_dirs(call: Call) -> Reply:
 
 async def alter_replica_log_dirs(call: Call) -> Reply:
     """Return the answer: success if a replica is in the named log dir already (ReplicaManager)."""
-    asked = {
-        (topic.name, number): one.path
-        for one in call.request().dirs
-        for topic in one.topics
-        for number in topic.partitions
-    }
+    request = await call.request()
     names = (await call.gateway.image()).names
-    results: dict[str, list[Mapping[str, Any]]] = {}
-    for (name, number), path in asked.items():
-        code = _code(call, names.get(name), number, path)
-        results.setdefault(name, []).append({"partition_index": number, "error_code": code})
-    answers = [{"topic_name": name, "partitions": some} for name, some in results.items()]
-    return call.answer({"results": answers})
+
+    def answered() -> Reply:
+        asked = {
+            (topic.name, number): one.path
+            for one in request.dirs
+            for topic in one.topics
+            for number in topic.partitions
+        }
+        results: dict[str, list[Mapping[str, Any]]] = {}
+        for (name, number), path in asked.items():
+            code = _code(call, names.get(name), number, path)
+            results.setdefault(name, []).append({"partition_index": number, "error_code": code})
+        answers = [{"topic_name": name, "partitions": some} for name, some in results.items()]
+        return call.answer({"results": answers})
+
+    return await call.step(answered)
 
 
 def _code(call: Call, topic: TopicDescription | None, number: int, path: str) -> ErrorCode:

@@ -18,6 +18,7 @@ from sparklog.tokens import Resource, Scope
 from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.operations import NO_OPERATIONS, cluster_operations, topic_operations
+from sparklog.wire.handlers.partitions import QUICK, step_for
 from sparklog.wire.handlers.topics import check_total
 from sparklog.wire.instances import Instance, leader_of
 from sparklog.wire.topic_ids import NO_UUID, with_uuid
@@ -45,7 +46,13 @@ async def metadata(call: Call) -> Reply:
     """Return the answer."""
     request, wanted = await call.step(lambda: _read(call))
     topics = await _topics(call, request, wanted)
-    return await call.step(lambda: [_written(call, request, topics)])
+    return await step_for(call, _size(topics), lambda: [_written(call, request, topics)])
+
+
+def _size(topics: Sequence[_Found]) -> int:
+    """Return a measure of an answer: the bytes of a topic are mostly there (`TopicBytes`)."""
+    found = (one.description for one in topics if isinstance(one, TopicImage))
+    return len(topics) + sum(one.num_partitions for one in found) // QUICK
 
 
 def _read(call: Call) -> tuple[Any, Sequence[object] | None]:
@@ -53,7 +60,7 @@ def _read(call: Call) -> tuple[Any, Sequence[object] | None]:
 
     Each topic comes once, as in Kafka: a short request must not have an answer without bound.
     """
-    request = call.request()
+    request = call.parsed()
     wanted = request.topics and tuple(dict.fromkeys(request.topics))
     return request, None if call.version == 0 and not wanted else wanted
 

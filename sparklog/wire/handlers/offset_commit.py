@@ -153,6 +153,8 @@ def offset_commit(call: Call) -> Awaitable[Reply] | Later:
             found = coordinators.ask_at_once(again, again.group_id, image)
             if found is not None:
                 return Later(found, partial(_answered_again, call, form, image))
+    if call.is_long:
+        return _at_length(call)
     commit = _read(call)
     if image is not None and call.allows(Scope.READ, commit.request.group_id, Resource.GROUP):
         commit = commit.judged(image)
@@ -162,6 +164,11 @@ def offset_commit(call: Call) -> Awaitable[Reply] | Later:
             if found is not None:
                 return Later(found, partial(_answered, commit, image))
     return _looked_up(commit)
+
+
+async def _at_length(call: Call) -> Reply:
+    """Return the answer to a request for hundreds of partitions, made beside the event loop."""
+    return await _looked_up(await call.step(lambda: _read(call)))
 
 
 def _read(call: Call) -> _Commit:
@@ -199,11 +206,12 @@ def _answered(
 
 async def _looked_up(commit: _Commit) -> Reply:
     """Return the answer as of the newest image."""
-    image = await commit.call.gateway.image()
-    commit = commit.judged(image)
-    request = commit.request
-    found = await ask_if_allowed(commit.call, request, request.group_id, image)
-    return [commit.answer(image, found)]
+    call = commit.call
+    image = await call.gateway.image()
+    judged = await call.step(lambda: commit.judged(image))
+    request = judged.request
+    found = await ask_if_allowed(call, request, request.group_id, image)
+    return [await call.step(lambda: judged.answer(image, found))]
 
 
 def _judged(

@@ -92,18 +92,22 @@ async def outcomes(
     """
     found: dict[Key, Any] = {}
     wanted: dict[Key, Wanted] = {}
-    for key, given in entries:
-        if key in found or key in wanted:
-            wanted.pop(key, None)
-            found[key] = refused(ErrorCode.INVALID_REQUEST, "it comes twice in the request")
-            continue
-        try:
-            wanted[key] = prepare(key, given)
-        except SparklogError as error:
-            found[key] = error
+
+    def prepared() -> None:
+        for key, given in entries:
+            if key in found or key in wanted:
+                wanted.pop(key, None)
+                found[key] = refused(ErrorCode.INVALID_REQUEST, "it comes twice in the request")
+                continue
+            try:
+                wanted[key] = prepare(key, given)
+            except SparklogError as error:
+                found[key] = error
+
+    await call.step(prepared)
     if wanted:
         found |= await _done(call, wanted, do, timeout)
-    return {key: found[key] for key, _ in entries}
+    return await call.step(lambda: {key: found[key] for key, _ in entries})
 
 
 async def _done(

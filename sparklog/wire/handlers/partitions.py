@@ -34,9 +34,9 @@ async def newest_image_of(call: Call, names: Iterable[str]) -> Image:
 async def step_for(call: Call, count: int, step: Callable[[], T]) -> T:
     """Take a step towards the answer for `count` partitions, beside the event loop if it is long.
 
-    A UI asks for thousands of partitions at once.
+    A UI asks for thousands of partitions at once, often by a short request.
     """
-    return await call.gateway.at_length(step) if count > QUICK else step()
+    return await (call.gateway.at_length(step) if count > QUICK else call.step(step))
 
 
 def log_of(image: Image, topic: TopicDescription | None, partition: int) -> PartitionLog | None:

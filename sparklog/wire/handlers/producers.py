@@ -19,8 +19,9 @@ NONE_YET: Final = -1
 
 async def describe_producers(call: Call) -> Reply:
     """Return the answer: for each partition the remembered producers, by their ids."""
+    request = await call.request()
     asked: dict[str, dict[int, None]] = {}
-    for topic in call.request().topics:  # each partition once: it may have many producers
+    for topic in request.topics:  # each partition once: it may have many producers
         asked.setdefault(topic.name, {}).update(dict.fromkeys(topic.partition_indexes))
     image = await newest_image_of(call, asked)
 

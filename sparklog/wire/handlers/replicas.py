@@ -28,7 +28,7 @@ async def elect_leaders(call: Call) -> Reply:
     If the request names no partition, the answer has all topics without partitions: Kafka leaves
     out partitions that need no election.
     """
-    request = call.request()
+    request = await call.request()
     asked = request.topic_partitions
     kind = getattr(request, "election_type", PREFERRED)
     outcome: SparklogError | None = None
@@ -48,17 +48,20 @@ async def elect_leaders(call: Call) -> Reply:
         _topic_of(topics, name, number)
         raise refused(ErrorCode.ELECTION_NOT_NEEDED, f"{name}-{number} is led by its only replica")
 
-    results = [
-        {
-            "topic": one.topic,
-            "partition_result": [
-                {"partition_id": number, **_outcome(outcome, elected, one.topic, number)}
-                for number in one.partitions
-            ],
-        }
-        for one in asked or ()
-    ]
-    return call.answer({**error_fields(outcome), "replica_election_results": results})
+    def answered() -> Reply:
+        results = [
+            {
+                "topic": one.topic,
+                "partition_result": [
+                    {"partition_id": number, **_outcome(outcome, elected, one.topic, number)}
+                    for number in one.partitions
+                ],
+            }
+            for one in asked or ()
+        ]
+        return call.answer({**error_fields(outcome), "replica_election_results": results})
+
+    return await call.step(answered)
 
 
 async def alter_partition_reassignments(call: Call) -> Reply:
@@ -66,7 +69,7 @@ async def alter_partition_reassignments(call: Call) -> Reply:
 
     Null replicas cancel a reassignment: there is never one (NO_REASSIGNMENT_IN_PROGRESS).
     """
-    request = call.request()
+    request = await call.request()
     may_change_count = getattr(request, "allow_replication_factor_change", True)
     outcome = None if call.allows(Scope.ADMIN, resource=Resource.CLUSTER) else _denied()
     topics = (await call.gateway.image()).names
@@ -89,26 +92,25 @@ async def alter_partition_reassignments(call: Call) -> Reply:
                 f"that leads the topic; the storage replicates",
             )
 
-    responses = [
-        {
-            "name": one.name,
-            "partitions": [
-                {
-                    "partition_index": part.partition_index,
-                    **_outcome(outcome, reassigned, one.name, part.partition_index, part.replicas),
-                }
-                for part in one.partitions
-            ],
-        }
-        for one in request.topics
-    ]
-    fields = {"allow_replication_factor_change": may_change_count, "responses": responses}
-    return call.answer({**error_fields(outcome), **fields})
+    def told(name: str, part: Any) -> Mapping[str, Any]:
+        number = part.partition_index
+        found = _outcome(outcome, reassigned, name, number, part.replicas)
+        return {"partition_index": number, **found}
+
+    def answered() -> Reply:
+        responses = [
+            {"name": one.name, "partitions": [told(one.name, part) for part in one.partitions]}
+            for one in request.topics
+        ]
+        fields = {"allow_replication_factor_change": may_change_count, "responses": responses}
+        return call.answer({**error_fields(outcome), **fields})
+
+    return await call.step(answered)
 
 
 async def list_partition_reassignments(call: Call) -> Reply:
     """Return the answer: there are none."""
-    call.request()
+    await call.request()
     is_allowed = call.allows(Scope.READ, resource=Resource.CLUSTER)
     return call.answer(error_fields(None if is_allowed else _denied()))
 

@@ -18,7 +18,7 @@ log: Final = logging.getLogger("sparklog.gateway")
 
 def sasl_handshake(call: Call) -> Reply:
     """Return the answer: the mechanisms. After one that is not enabled the connection is closed."""
-    mechanism = call.request().mechanism
+    mechanism = call.parsed().mechanism
     session, settings = call.session, call.gateway.settings
     enabled = [one for one in sasl.MECHANISMS if one in settings.sasl_enabled_mechanisms]
     if session.principal is not None or session.exchange is not None:
@@ -34,7 +34,7 @@ def sasl_handshake(call: Call) -> Reply:
 
 async def sasl_authenticate(call: Call) -> Reply:
     """Return the answer of the mechanism."""
-    message = call.request().auth_bytes
+    message = call.parsed().auth_bytes
     exchange = call.session.exchange
     if exchange is None:
         told = "SaslAuthenticate without a SaslHandshake before it"

@@ -12,6 +12,7 @@ from sparklog.wire.authorization import DENIED
 from sparklog.wire.broker_configs import PARTITIONS_DESCRIBED_MAX
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.operations import topic_operations
+from sparklog.wire.handlers.partitions import step_for
 from sparklog.wire.instances import Instance, leader_of
 from sparklog.wire.topic_bytes import NO_EPOCH
 from sparklog.wire.topic_ids import uuid_of
@@ -21,15 +22,17 @@ _Fields = dict[str, Any]
 
 async def describe_topic_partitions(call: Call) -> Reply:
     """Return the answer. Without names it has all topics that the client may see."""
-    request = call.request()
+    request = await call.request()
     image = await call.gateway.image()
-    names = sorted({one.name for one in request.topics})
+    names = await call.step(lambda: sorted({one.name for one in request.topics}))
     cursor = request.cursor
     if cursor is not None and (
         cursor.partition_index < 0 or (names and cursor.topic_name not in names)
     ):
-        refused = [_problem(call, name, ErrorCode.INVALID_REQUEST) for name in names]
-        return call.answer({"topics": refused})
+        code = ErrorCode.INVALID_REQUEST
+        return await call.step(
+            lambda: call.answer({"topics": [_problem(call, name, code) for name in names]})
+        )
     wanted = names or [name for name in image.names if call.sees(name)]
     start = 0 if cursor is None else cursor.partition_index
     if cursor is not None:
@@ -37,14 +40,19 @@ async def describe_topic_partitions(call: Call) -> Reply:
         start = start if wanted[:1] == [cursor.topic_name] else 0
     limit = min(max(request.response_partition_limit, 1), PARTITIONS_DESCRIBED_MAX)
     page = _Page(limit, start)
-    pages = list(page.of(call, image, wanted))
+    pages = await call.step(lambda: list(page.of(call, image, wanted)))
     known = [topic for topic, _ in pages if not isinstance(topic, dict)]
     image, instances = await call.gateway.opened(image, known), call.instances
-    topics = [
-        topic if isinstance(topic, dict) else _described(call, image, instances, topic, numbers)
-        for topic, numbers in pages
-    ]
-    return call.answer({"topics": topics, "next_cursor": page.following})
+
+    def answered() -> Reply:
+        topics = [
+            topic if isinstance(topic, dict) else _described(call, image, instances, topic, numbers)
+            for topic, numbers in pages
+        ]
+        return call.answer({"topics": topics, "next_cursor": page.following})
+
+    count = sum(len(numbers) for _, numbers in pages)
+    return await step_for(call, count, answered)
 
 
 class _Page:

@@ -40,8 +40,10 @@ _Asked = tuple[str | None, UUID | None]
 
 async def create_topics(call: Call) -> Reply:
     """Return the answer."""
-    request = call.request()
-    total = sum(max(_partition_count(call, one), 0) for one in request.topics)
+    request = await call.request()
+    total = await call.step(
+        lambda: sum(max(_partition_count(call, one), 0) for one in request.topics)
+    )
 
     def prepare(name: str, given: Any) -> NewTopic:
         check_admin(call, name)
@@ -122,7 +124,7 @@ def _created(name: str, outcome: object) -> Mapping[str, Any]:
 
 async def delete_topics(call: Call) -> Reply:
     """Return the answer."""
-    request, admin = call.request(), call.gateway.admin
+    request, admin = await call.request(), call.gateway.admin
     if call.version < 6:
         asked: list[_Asked] = [(one, None) for one in request.topic_names]
     else:
@@ -134,8 +136,10 @@ async def delete_topics(call: Call) -> Reply:
     def found_by(name: str | None, uuid: UUID | None) -> TopicDescription | None:
         return by_name.get(name or "") if uuid is None else by_id.get(uuid)
 
-    times = Counter(
-        topic.topic_id for one in dict.fromkeys(asked) if (topic := found_by(*one)) is not None
+    times = await call.step(
+        lambda: Counter(
+            topic.topic_id for one in dict.fromkeys(asked) if (topic := found_by(*one)) is not None
+        )
     )
 
     def prepare(key: _Asked, _: None) -> str:
@@ -157,8 +161,12 @@ async def delete_topics(call: Call) -> Reply:
 
     entries = [(one, None) for one in asked]
     found = await outcomes(call, entries, prepare, delete, request.timeout)
-    answers = [_deleted(name, uuid, one) for (name, uuid), one in found.items()]
-    return call.answer({"responses": answers})
+
+    def answered() -> Reply:
+        answers = [_deleted(name, uuid, one) for (name, uuid), one in found.items()]
+        return call.answer({"responses": answers})
+
+    return await call.step(answered)
 
 
 def _deleted(name: str | None, uuid: UUID | None, outcome: object) -> Mapping[str, Any]:
@@ -173,12 +181,16 @@ def _deleted(name: str | None, uuid: UUID | None, outcome: object) -> Mapping[st
 
 async def create_partitions(call: Call) -> Reply:
     """Return the answer."""
-    request = call.request()
+    request = await call.request()
     topics = (await call.gateway.image()).names
     counts = {name: one.num_partitions for name, one in topics.items()}
-    # Others do not count: the refusal of one's own topic would show how many partitions they have.
-    own = [one for one in request.topics if call.allows(Scope.ADMIN, one.name)]
-    total = sum(max(one.count - counts.get(one.name, one.count), 0) for one in own)
+
+    def new_partitions() -> int:
+        # Others do not count: the refusal of one's own topic would show how many they have.
+        own = [one for one in request.topics if call.allows(Scope.ADMIN, one.name)]
+        return sum(max(one.count - counts.get(one.name, one.count), 0) for one in own)
+
+    total = await call.step(new_partitions)
 
     def prepare(name: str, given: Any) -> int:
         check_admin(call, name)
@@ -193,8 +205,12 @@ async def create_partitions(call: Call) -> Reply:
 
     entries = [(one.name, one) for one in request.topics]
     found = await outcomes(call, entries, prepare, grow, request.timeout)
-    results = [{"name": name, **error_fields(one)} for name, one in found.items()]
-    return call.answer({"results": results})
+
+    def answered() -> Reply:
+        results = [{"name": name, **error_fields(one)} for name, one in found.items()]
+        return call.answer({"results": results})
+
+    return await call.step(answered)
 
 
 def _check_new_replicas(call: Call, given: Any, count: int | None) -> None:

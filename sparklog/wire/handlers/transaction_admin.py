@@ -31,10 +31,14 @@ Fields = dict[str, Any]
 
 async def describe_transactions(call: Call) -> Reply:
     """Return the answer."""
-    request, image = call.request(), await call.gateway.newest_image()
+    request, image = await call.request(), await call.gateway.newest_image()
     names = dict.fromkeys(request.transactional_ids)  # one may have many partitions
-    states = [_described(call, image, name) for name in names]
-    return call.answer({"transaction_states": states})
+
+    def answered() -> Reply:
+        states = [_described(call, image, name) for name in names]
+        return call.answer({"transaction_states": states})
+
+    return await call.step(answered)
 
 
 def _described(call: Call, image: Image, name: str) -> Fields:
@@ -63,7 +67,7 @@ def _described(call: Call, image: Image, name: str) -> Fields:
 
 async def list_transactions(call: Call) -> Reply:
     """Return the answer. Only one instance lists an id, because clients ask all instances."""
-    request, gateway = call.request(), call.gateway
+    request, gateway = await call.request(), call.gateway
     image, now_ms = await gateway.newest_image(), gateway.clock.now_ms()
     try:
         is_wanted = _filter(request, now_ms)
@@ -119,7 +123,7 @@ def _filter(request: Any, now_ms: int) -> Callable[[TransactionalId], bool]:
 
 async def write_txn_markers(call: Call) -> Reply:
     """Return the answer. Only ABORT is allowed: only its producer commits a transaction."""
-    request = call.request()
+    request = await call.request()
     is_allowed = call.allows(Scope.ADMIN, resource=Resource.CLUSTER)
     markers = []
     for marker in request.markers:

@@ -56,12 +56,15 @@ def may_use(call: Call, transactional_id: str) -> bool:
     return call.allows(Scope.WRITE, transactional_id, Resource.TRANSACTIONAL_ID)
 
 
-async def step_of(call: Call, *, has_epoch: bool) -> Step:
-    """Return the step of a request with a transactional id and its producer (see `bound_step`)."""
-    request = call.request()
-    producer = Producer(request.producer_id, request.producer_epoch)
-    step = Step(request.transactional_id, producer)
-    return await bound_step(call, step, has_epoch=has_epoch, ends=False)
+async def step_of(call: Call, *, has_epoch: bool) -> tuple[Any, Step]:
+    """Return a request with a transactional id and its producer, and its step (see `bound_step`).
+
+    The image is read first: a long request waits until it is read.
+    """
+    image = None if has_epoch else await image_in_time(call)
+    request = await call.request()
+    step = Step(request.transactional_id, Producer(request.producer_id, request.producer_epoch))
+    return request, step if image is None else bound(image, step, ends=False)
 
 
 async def bound_step(call: Call, step: Step, *, has_epoch: bool, ends: bool) -> Step:
@@ -94,14 +97,11 @@ async def image_in_time(call: Call) -> Image:
 
 async def add_partitions_to_txn(call: Call) -> Reply:
     """Return the answer. Either all partitions are added, or none."""
-    request = call.request()
+    image = await image_in_time(call)  # before the wait for a long request to be read
+    request = await call.request()
     name = request.v3_and_below_transactional_id
     producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
-    image = await image_in_time(call)
-    places = [
-        (topic.name, number) for topic in request.v3_and_below_topics for number in topic.partitions
-    ]
-    codes = {place: _code(call, image, place) for place in places}
+    places, codes = await call.step(lambda: _judged(call, image, request))
     if not may_use(call, name):
         codes = dict.fromkeys(places, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     elif any(codes.values()):
@@ -115,17 +115,29 @@ async def add_partitions_to_txn(call: Call) -> Reply:
             is_fenced_known=call.version >= FENCED_SINCE,
         )
         codes = dict.fromkeys(places, answer or ErrorCode.NONE)
-    topics = [
-        {
-            "name": topic.name,
-            "results_by_partition": [
-                {"partition_index": number, "partition_error_code": codes[topic.name, number]}
-                for number in topic.partitions
-            ],
-        }
-        for topic in request.v3_and_below_topics
+
+    def answered() -> Reply:
+        topics = [
+            {
+                "name": topic.name,
+                "results_by_partition": [
+                    {"partition_index": number, "partition_error_code": codes[topic.name, number]}
+                    for number in topic.partitions
+                ],
+            }
+            for topic in request.v3_and_below_topics
+        ]
+        return call.answer({"results_by_topic_v3_and_below": topics})
+
+    return await call.step(answered)
+
+
+def _judged(call: Call, image: Image, request: Any) -> tuple[list[Place], dict[Place, int]]:
+    """Return the partitions of a request, and the code of each."""
+    places = [
+        (topic.name, number) for topic in request.v3_and_below_topics for number in topic.partitions
     ]
-    return call.answer({"results_by_topic_v3_and_below": topics})
+    return places, {place: _code(call, image, place) for place in places}
 
 
 def _code(call: Call, image: Image, place: Place) -> int:

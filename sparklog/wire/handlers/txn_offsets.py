@@ -4,6 +4,7 @@ The group's coordinator checks the offsets as it checks a commit. Then they wait
 The entry that ends the transaction appends them to __consumer_offsets.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from sparklog.coordinator.requests import (
@@ -32,13 +33,13 @@ ADDS_SINCE: Final = 5
 
 async def add_offsets_to_txn(call: Call) -> Reply:
     """Return the answer."""
-    request, transactions = call.request(), call.gateway.transactions
+    transactions = call.gateway.transactions
+    request, step = await step_of(call, has_epoch=False)
     if not may_use(call, request.transactional_id):
         code: Any = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     elif not call.allows(Scope.READ, request.group_id, Resource.GROUP):
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
     else:
-        step = await step_of(call, has_epoch=False)
         code = await take_step(
             call,
             lambda: transactions.add_group(step, request.group_id),
@@ -49,14 +50,24 @@ async def add_offsets_to_txn(call: Call) -> Reply:
 
 async def txn_offset_commit(call: Call) -> Reply:
     """Return the answer."""
-    request = call.request()
-    given = _given_offsets(request)
-    if not may_use(call, request.transactional_id):
-        denied = dict.fromkeys(given, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return call.answer({"topics": commit_codes(request.topics, denied)})
-    step = await step_of(call, has_epoch=call.version >= ADDS_SINCE)
+    request, step = await step_of(call, has_epoch=call.version >= ADDS_SINCE)
+    given = await call.step(lambda: _given_offsets(request))
+    codes = dict.fromkeys(given, int(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    if may_use(call, request.transactional_id):
+        codes = await _kept(call, request, step, given)
+    return await call.step(lambda: call.answer({"topics": commit_codes(request.topics, codes)}))
+
+
+async def _kept(
+    call: Call, request: Any, step: Step, given: Mapping[TopicPartition, CommittedOffset]
+) -> dict[TopicPartition, int]:
+    """Keep the offsets that the group's coordinator accepts; return the code of each offset."""
     image = await call.gateway.image()
-    codes = {place: TopicRule.of(call, image, place.topic).code(place.partition) for place in given}
+    codes = await call.step(
+        lambda: {
+            place: TopicRule.of(call, image, place.topic).code(place.partition) for place in given
+        }
+    )
     judged = CommitRequest(
         group_id=request.group_id,
         offsets={place: offset for place, offset in given.items() if not codes[place]},
@@ -82,7 +93,7 @@ async def txn_offset_commit(call: Call) -> Reply:
         again = await ask_if_allowed(call, judged._replace(offsets={}), request.group_id)
         refused = again if isinstance(again, int) else again.error_code
         codes = {place: code or refused for place, code in codes.items()}
-    return call.answer({"topics": commit_codes(request.topics, codes)})
+    return codes
 
 
 def _given_offsets(request: Any) -> dict[TopicPartition, CommittedOffset]:

@@ -31,13 +31,17 @@ class _Refused(NamedTuple):
 
 async def describe_users(call: Call) -> Reply:
     """Return the answer: the mechanisms and iterations of users."""
-    asked = call.request().users
+    request = await call.request()
     if not call.allows(Scope.READ, resource=Resource.CLUSTER):
         return call.answer({"error_code": DENIED[Resource.CLUSTER]})
     image = await call.gateway.newest_image()
-    names = [one.name for one in asked or ()] or sorted({name for name, _ in image.users})
-    counts = Counter(names)
-    return call.answer({"results": [_described(image, name, counts[name]) for name in counts]})
+
+    def answered() -> Reply:
+        asked = [one.name for one in request.users or ()]
+        counts = Counter(asked or sorted({name for name, _ in image.users}))
+        return call.answer({"results": [_described(image, name, counts[name]) for name in counts]})
+
+    return await call.step(answered)
 
 
 def _described(image: Image, name: str, count: int) -> Mapping[str, Any]:
@@ -57,12 +61,13 @@ def _described(image: Image, name: str, count: int) -> Mapping[str, Any]:
 
 async def alter_users(call: Call) -> Reply:
     """Return the answer: an outcome for each user that the request names."""
-    request = call.request()
-    named = [(one.name, one.mechanism) for one in (*request.upsertions, *request.deletions)]
-    names = list(dict.fromkeys(name for name, _ in named))
+    request = await call.request()
+    names = await call.step(
+        lambda: list(dict.fromkeys(one.name for one in (*request.upsertions, *request.deletions)))
+    )
     if not call.allows(Scope.ADMIN, resource=Resource.CLUSTER):
         denied = _Refused(DENIED[Resource.CLUSTER], "changes of users need ADMIN on the cluster")
-        return _answered(call, names, dict.fromkeys(names, denied))
+        return await call.step(lambda: _answered(call, names, dict.fromkeys(names, denied)))
     image = await call.gateway.newest_image()
     refused = _refused(image, request)
     changes: dict[UserKey, ScramCredential | None] = {

@@ -1,9 +1,12 @@
 """Assignors give every partition that somebody reads to one reader of it, and share them out."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparklog.coordinator import assignors as assignors_module
 from sparklog.coordinator.assignors import (
     ASSIGNORS,
     Assignor,
@@ -90,6 +93,23 @@ class TestUniform:
         members = {**readers("m", topics="ab"), **readers("n", topics="a")}
         found = uniform(members, {"a": 2, "b": 2})
         assert found == {"m": {("b", 0), ("b", 1)}, "n": {("a", 0), ("a", 1)}}
+
+    def test_members_that_read_the_same_are_not_compared_for_each_partition(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A new member joins a hundred others: it takes some partitions, and the rest stay."""
+        before = readers(*(f"m{number:02}" for number in range(99)))
+        held = again(before, uniform(before, {"a": 9_900}))
+        counted: list[int] = []
+
+        def counting(*given: Any, **options: Any) -> Any:
+            counted.append(1)
+            return min(*given, **options)
+
+        monkeypatch.setattr(assignors_module, "min", counting, raising=False)
+        after = uniform({**held, **readers("new")}, {"a": 9_900})
+        assert len(after["new"]) == 99
+        assert len(counted) < 1_000  # of 9,900 partitions
 
 
 class TestRange:

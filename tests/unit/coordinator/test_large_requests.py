@@ -3,10 +3,11 @@
 The targets of a consumer group are no request's: they take several batches. So do deletions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pytest
 
+from sparklog.coordinator import shard
 from sparklog.coordinator.batches import batch_of, cut
 from sparklog.coordinator.consumer_records import (
     epoch_record,
@@ -31,6 +32,20 @@ def test_a_commit() -> None:
     assert set(found.partitions.values()) == {ErrorCode.UNKNOWN_SERVER_ERROR}
     assert groups.committed() == {}
     assert ada.commits(7) == 0
+
+
+def test_a_commit_of_far_too_many_offsets_is_not_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded: list[TopicPartition] = []
+
+    def noting(_: str, offsets: Iterable[TopicPartition]) -> list[Record]:
+        encoded.extend(offsets)
+        return []
+
+    monkeypatch.setattr(shard, "offset_records", noting)
+    many = {TopicPartition("flights", number): CommittedOffset(1) for number in range(20)}
+    found = Groups(batch_bytes_max=500).told(CommitRequest(GROUP, many))
+    assert set(found.partitions.values()) == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    assert encoded == []
 
 
 def test_one_in_a_transaction() -> None:

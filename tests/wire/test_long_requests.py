@@ -1,0 +1,207 @@
+"""A long request, or one with a long answer, holds up no other client: it is worked on beside them.
+
+Each step stands still in turn, while another client is answered.
+"""
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from sparklog.admin import NewTopic
+from sparklog.wire.handlers import transactions
+from sparklog.wire.handlers.call import LONG_BYTES, Call
+from sparklog.wire.handlers.partitions import QUICK
+from sparklog.wire.versions import ApiKey
+from tests.wire.fetching import Part, fetch_request
+from tests.wire.gateways import Client, RunningGateway, check_others_are_answered
+from tests.wire.requests import SOON, body, newest, part
+
+fetch = import_module("sparklog.wire.handlers.fetch")
+NUMBERS = tuple(range(LONG_BYTES // 4))
+NAMES = tuple(f"name-{number:05}" for number in NUMBERS)
+FETCH = fetch_request(12, "flights", *map(Part, NUMBERS))
+
+
+def asked(api: ApiKey, **fields: Any) -> Any:
+    """A request in the newest version."""
+    return body(api, newest(api), **fields)
+
+
+def topic(api: ApiKey, kind: str, **fields: Any) -> Any:
+    """The array of topics of a request: one topic."""
+    return (part(api, newest(api), kind, name="flights", topic="flights", **fields),)
+
+
+def partitions(api: ApiKey, kind: str, each: str) -> Any:
+    """The same with a struct for each partition."""
+    fields = {"offset": 0, "replicas": (), "committed_offset": 0, "committed_metadata": None}
+    some = [part(api, newest(api), each, partition_index=one, **fields) for one in NUMBERS]
+    return topic(api, kind, partitions=tuple(some))
+
+
+def long_request(api: ApiKey) -> Any:
+    """A request of more than LONG_BYTES."""
+    match api:
+        case ApiKey.ELECT_LEADERS:
+            return asked(
+                api,
+                election_type=0,
+                topic_partitions=topic(api, "TopicPartitions", partitions=NUMBERS),
+                timeout=SOON,
+            )
+        case ApiKey.ALTER_PARTITION_REASSIGNMENTS:
+            some = partitions(api, "ReassignableTopic", "ReassignablePartition")
+            return asked(api, timeout=SOON, topics=some)
+        case ApiKey.ALTER_REPLICA_LOG_DIRS:
+            some = topic(api, "AlterReplicaLogDirTopic", partitions=NUMBERS)
+            moved = part(api, newest(api), "AlterReplicaLogDir", path="/", topics=some)
+            return asked(api, dirs=(moved,))
+        case ApiKey.DELETE_RECORDS:
+            some = partitions(api, "DeleteRecordsTopic", "DeleteRecordsPartition")
+            return asked(api, timeout=SOON, topics=some)
+        case ApiKey.DESCRIBE_TRANSACTIONS:
+            return asked(api, transactional_ids=NAMES)
+        case ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS:
+            users = tuple(part(api, newest(api), "UserName", name=one) for one in NAMES)
+            return asked(api, users=users)
+        case ApiKey.ADD_PARTITIONS_TO_TXN:
+            return asked(
+                api,
+                v3_and_below_transactional_id="etl",
+                v3_and_below_producer_id=1,
+                v3_and_below_producer_epoch=0,
+                v3_and_below_topics=topic(api, "AddPartitionsToTxnTopic", partitions=NUMBERS),
+            )
+        case ApiKey.OFFSET_FETCH:
+            some = topic(api, "OffsetFetchRequestTopics", partition_indexes=NUMBERS)
+            group = part(api, newest(api), "OffsetFetchRequestGroup", group_id="g", topics=some)
+            return asked(api, groups=(group,), require_stable=False)
+        case _:
+            kinds = "OffsetCommitRequestTopic", "OffsetCommitRequestPartition"
+            return asked(
+                ApiKey.OFFSET_COMMIT,
+                group_id="readers",
+                generation_id_or_member_epoch=-1,
+                member_id="",
+                topics=partitions(ApiKey.OFFSET_COMMIT, *kinds),
+            )
+
+
+@pytest.mark.parametrize(
+    ("api", "module", "step"),
+    [
+        (ApiKey.ELECT_LEADERS, "sparklog.wire.messages", "checked_items"),
+        (ApiKey.ELECT_LEADERS, "sparklog.wire.handlers.replicas", "_topic_of"),
+        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, "sparklog.wire.handlers.replicas", "_topic_of"),
+        (ApiKey.ALTER_REPLICA_LOG_DIRS, "sparklog.wire.handlers.log_dirs", "_code"),
+        (ApiKey.DELETE_RECORDS, "sparklog.wire.handlers.delete_records", "check_admin"),
+        (ApiKey.DELETE_RECORDS, "sparklog.wire.handlers.delete_records", "_answered"),
+        (ApiKey.DESCRIBE_TRANSACTIONS, "sparklog.wire.handlers.transaction_admin", "_described"),
+        (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "sparklog.wire.handlers.users", "_described"),
+        (ApiKey.ADD_PARTITIONS_TO_TXN, "sparklog.wire.handlers.transactions", "_code"),
+        (ApiKey.OFFSET_FETCH, "sparklog.wire.handlers.group_offsets", "_told"),
+        (ApiKey.OFFSET_COMMIT, "sparklog.wire.handlers.offset_commit", "read_commit_request"),
+        (ApiKey.OFFSET_COMMIT, "sparklog.wire.handlers.offset_commit", "_judged"),
+        (ApiKey.OFFSET_COMMIT, "sparklog.wire.handlers.offset_commit", "written_commit_answer"),
+    ],
+)
+@pytest.mark.usefixtures("topic")
+def test_a_long_request(
+    running: RunningGateway,
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    api: ApiKey,
+    module: str,
+    step: str,
+) -> None:
+    slow, wanted = (import_module(module), step), long_request(api)
+    check_others_are_answered(running, monkeypatch, slow, lambda: client.send(wanted))
+    assert client.receive(api, newest(api))
+
+
+@pytest.mark.parametrize("step", ["read_fetch_request", "fetch_answer"])
+@pytest.mark.usefixtures("topic")
+def test_a_fetch_of_many_partitions(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    check_others_are_answered(running, monkeypatch, (fetch, step), lambda: client.send(FETCH))
+    assert len(client.receive(ApiKey.FETCH, 12).responses[0].partitions) == len(NUMBERS)
+
+
+def test_keeps_its_bytes_until_it_is_read(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What counts in queued.max.request.bytes: memory that is in use, and no waiting consumer."""
+    limits, read, held = running.server.gateway.limits, fetch.read_fetch_request, list[int]()
+
+    def noting(*given: Any) -> Any:
+        held.append(limits.request_bytes)
+        return read(*given)
+
+    monkeypatch.setattr(fetch, "read_fetch_request", noting)
+    client.ask(FETCH)
+    assert held[0] > LONG_BYTES
+    assert limits.request_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("api", "module", "step", "fields"),
+    [
+        (
+            ApiKey.METADATA,
+            "metadata",
+            "_written",
+            {"topics": None, "include_topic_authorized_operations": False},
+        ),
+        (
+            ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+            "topic_partitions",
+            "_described",
+            {"topics": (), "response_partition_limit": 2_000, "cursor": None},
+        ),
+    ],
+)
+def test_a_short_request_with_a_long_answer(
+    running: RunningGateway,
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    api: ApiKey,
+    module: str,
+    step: str,
+    fields: dict[str, Any],
+) -> None:
+    running.server.gateway.admin.create_topics([NewTopic("wide", QUICK * QUICK)])
+    slow = import_module(f"sparklog.wire.handlers.{module}"), step
+    wanted = asked(api, **fields)
+    check_others_are_answered(running, monkeypatch, slow, lambda: client.send(wanted))
+    assert client.receive(api, newest(api)).topics
+
+
+def test_a_step_of_a_transaction_looks_before_its_request_is_read(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a long request waits to be read, the client may begin its next transaction."""
+    look, parsed, order = transactions.image_in_time, Call.parsed, list[str]()
+
+    async def looking(call: Call) -> Any:
+        order.append("look")
+        return await look(call)
+
+    def reading(call: Call) -> Any:
+        order.append("read")
+        return parsed(call)
+
+    monkeypatch.setattr(transactions, "image_in_time", looking)
+    monkeypatch.setattr(Call, "parsed", reading)
+    client.ask(long_request(ApiKey.ADD_PARTITIONS_TO_TXN))
+    client.ask(
+        asked(
+            ApiKey.ADD_OFFSETS_TO_TXN,
+            transactional_id="etl",
+            producer_id=1,
+            producer_epoch=0,
+            group_id="readers",
+        )
+    )
+    assert order == ["look", "read"] * 2

@@ -25,7 +25,7 @@ class VerifyArguments(CommonArguments):
     ] = None
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="T", help="A topic; again for more."),
+        typer.Option("--topic", metavar="T", help="A topic; may be repeated."),
     ] = None
     repair: Annotated[
         bool,

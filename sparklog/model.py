@@ -112,9 +112,10 @@ class OffsetPosition(NamedTuple):
 
 
 class TimestampOffset(NamedTuple):
-    """As an index entry: any record with a timestamp above `timestamp` lies after `offset`.
+    """A timestamp in ms and an offset: an answer of ListOffsets, or an entry of a time index.
 
-    As an answer of ListOffsets: the record found. (-1, -1) is "none".
+    As an answer it is the found record; (-1, -1) is "none". As an entry of a time index it says
+    that any record with a timestamp above `timestamp` lies after `offset`.
     """
 
     timestamp: int

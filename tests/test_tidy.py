@@ -43,6 +43,13 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+def anchors_of(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    prose = CODE_BLOCK.sub("", page.read_text(encoding="utf-8"))
+    headings = re.findall(r"(?m)^#+ (.+)$", prose)
+    return {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in headings}
+
+
 def line_count(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
 
@@ -238,6 +245,17 @@ class TestEntrance:
             if page.suffix == ".md"
             for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
             if not (page.parent / link).exists()
+        ]
+
+        assert dead == []
+
+    def test_an_anchor_is_a_heading_of_its_page(self) -> None:
+        dead = [
+            f"{name_of(page)}: {link}#{anchor}"
+            for page in text_files()
+            if page.suffix == ".md"
+            for link, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text("utf-8"))
+            if anchor not in anchors_of(page.parent / link if link else page)
         ]
 
         assert dead == []

@@ -32,7 +32,7 @@ from sparklog.model import LATEST, TopicDescription
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create; `config` holds Kafka's dotted keys."""
+    """A topic to create. `config` has Kafka's dotted keys: `{"retention.ms": "-1"}`."""
 
     name: str
     num_partitions: int = 1
@@ -50,7 +50,7 @@ class OpType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AlterConfigOp:
-    """One change to one config key of a topic."""
+    """A change of the config `name` of a topic; DELETE ignores `value`, and sets the default."""
 
     name: str
     value: object = None

@@ -31,7 +31,7 @@ class EraseArguments(CommonArguments):
     ]
     key: Annotated[
         list[str] | None,
-        typer.Option("--key", metavar="K", help="A key, as its bytes; again for more."),
+        typer.Option("--key", metavar="K", help="A key, as its bytes; may be repeated."),
     ] = None
     key_file: Annotated[
         Path | None,

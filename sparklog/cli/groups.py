@@ -32,7 +32,7 @@ TopicsOption = Annotated[
     typer.Option(
         "--topic",
         metavar="TOPIC[:N,N]",
-        help="A topic, or partitions of it. Repeatable.",
+        help="A topic, or partitions of it; may be repeated.",
         autocompletion=topic_names,
     ),
 ]
@@ -43,7 +43,9 @@ class GroupsArguments(CommonArguments):
     """Options of commands for several groups."""
 
     names: Annotated[list[str] | None, typer.Argument(metavar="GROUP", help="The groups.")] = None
-    group: Annotated[list[str] | None, typer.Option("--group", help="A group. Repeatable.")] = None
+    group: Annotated[
+        list[str] | None, typer.Option("--group", help="A group; may be repeated.")
+    ] = None
     all_groups: Annotated[bool, typer.Option("--all-groups", help="All groups.")] = False
 
     def group_ids(self, admin: "AdminClient") -> list[str]:

@@ -25,7 +25,7 @@ class VerifyArguments(CommonArguments):
     ] = None
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="T", help="A topic; again for more."),
+        typer.Option("--topic", metavar="T", help="A topic; may be repeated."),
     ] = None
     repair: Annotated[
         bool,
@@ -39,7 +39,7 @@ class VerifyArguments(CommonArguments):
         bool, typer.Option("--table", help="Compare the tables of topics with their logs.")
     ] = False
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show which files would be read; read none.")
+        bool, typer.Option("--dry-run", help="Show how many files and bytes would be read.")
     ] = False
 
 
@@ -72,8 +72,8 @@ def _print(arguments: CommonArguments, report: "StepReport") -> None:
         return
     if report.outcome is None:
         for row in report.rows:
-            cells = ", ".join(f"{name} {value}" for name, value in row.items())
-            print(f"{report.topic}: {cells}")
+            cells = (value if name == "what" else f"{name} {value}" for name, value in row.items())
+            print(f"{report.topic}: {', '.join(cells)}")
         return
     for line in () if arguments.quiet else report.outcome.notes:
         print(line)

@@ -29,11 +29,12 @@ def remember_ends(df: DataFrame, found: Offsets) -> DataFrame:
 
 
 def ends(df: DataFrame) -> dict[str, dict[str, int]]:
-    """Return where a DataFrame of `consume` ends: {topic: {partition: offset}}, as endingOffsets.
+    """Return the end offsets of a DataFrame of `consume`, as endingOffsets: {topic: {"0": offset}}.
 
-    It has every partition of the read, also those without new records: a group that begins at the
-    latest offset commits where it began. Raises InvalidOptionError for any other DataFrame, also
-    for one derived from it, and for one of history=auto or table, which no group reads.
+    An end offset is that of the next record to read. Every partition of the read has one, also a
+    partition without new records: then it is the offset at which the read began. Raises
+    InvalidOptionError for any other DataFrame, also for one derived from it, and for one of
+    history=auto or table, which no group reads.
     """
     found = _ENDS.get(df)
     if found is None:

@@ -34,21 +34,24 @@ if TYPE_CHECKING:
 def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -> DataFrame:
     """Return the records of topics as a DataFrame, each partition in the order of its log.
 
-    Options are the Kafka source's (sparklog.config.options): `subscribe`, `assign` or
-    `subscribePattern`; `startingOffsets`, `endingOffsets`, `startingTimestamp`, …,
-    `includeHeaders`, `columns`, `minPartitions`, `maxRecordsPerPartition`, `failOnDataLoss`,
-    `isolation.level`, `storage.<NAME>`. Options of the connector that mean nothing without brokers
-    are ignored, with a warning. Columns are the Kafka source's too (sparklog.spark.schema). With
-    `groupId` and `startingOffsets` "committed" the read begins at the offsets that this group has
-    committed (`sparklog.spark.commit_group`).
+    Columns are the Kafka source's: key binary, value binary, topic string, partition int, offset
+    bigint, timestamp timestamp, timestampType int; with `includeHeaders` also headers
+    array<struct<key: string, value: binary>>.
 
-    `history` "log" reads the log. "auto" reads the topics' tables as far as they hold the same
-    rows, and the log for the rest; "table" reads the tables alone. Rows of tables are in no order
-    unless `ordered` is true.
+    Options are the Kafka source's: `subscribe`, `assign` or `subscribePattern`; `startingOffsets`,
+    `endingOffsets`, `startingTimestamp`, …, `includeHeaders`, `minPartitions`,
+    `maxRecordsPerPartition`, `failOnDataLoss`, `isolation.level`. Options of the connector that
+    mean nothing without brokers are ignored, with a warning. `columns` names the columns to read,
+    `storage.<NAME>` is a storage setting. With `groupId` and `startingOffsets` "committed" the
+    read begins at the offsets that this group has committed (`sparklog.spark.commit_group`).
 
-    Offsets are settled now: whenever and however often the DataFrame runs, it reads these offsets.
-    It reads them from the present segments as long as vacuum leaves their files, so all of its
-    tasks see a later erasure or compaction, or none does.
+    `history` "log", the default, reads the log. "auto" reads the topics' tables as far as they have
+    the same rows, and the log for the rest; "table" reads the tables alone. Rows of tables are in
+    no order unless `ordered` is true.
+
+    The call fixes the offsets: the DataFrame reads the same offsets whenever it runs. It reads them
+    from the present segments as long as vacuum leaves their files, so all of its tasks see a later
+    erasure or compaction, or none does.
 
     Raises InvalidOptionError, UnknownTopicError, OffsetOutOfRangeError, and UsageError when the
     session's workers cannot run it. For an error while it runs Spark raises a PythonException,

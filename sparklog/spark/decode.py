@@ -40,8 +40,8 @@ def decode(
     """Return a DataFrame, batch or stream, with the decoded values of a binary or string column.
 
     Adds three columns: `into`, the decoded value; `_schema_id` (int), the id in Confluent's header;
-    `_error` (string). A value that is broken, or whose schema is unknown, has `into` null and an
-    error that says why; one that is null has all three null. No value fails a query.
+    `_error` (string). If a value is broken, or its schema is unknown, `into` is null, and `_error`
+    says why; for a null value all three are null. No value fails a query.
 
     Without `registry` values are JSON objects. `schema` is their type, as a StructType or in DDL,
     or a batch DataFrame with the column, from whose first 1,000 values the type is inferred; None:

@@ -26,15 +26,19 @@ def produce(
 ) -> ProduceResult:
     """Write a DataFrame's rows as records; return the offset range of each partition.
 
-    Columns are those of Spark's Kafka sink, and `timestamp` and `offset` (sparklog.spark.schema).
-    Options are Kafka's (sparklog.config.options): `compression.type`, `batch.size`, `partitioner`,
-    `segment.bytes`, `flush`, `clustered`, `allowOffsetGaps`, `txnAppId` with `txnVersion`,
-    `storage.<NAME>`; the names may begin with `kafka.`, as for the connector.
+    Columns are those of Spark's Kafka sink: value (string or binary), and if there are such
+    columns key (string or binary), topic (string; needed without the argument), partition (int),
+    headers (array<struct<key: string, value: binary>>); and timestamp (timestamp, timestamp_ntz or
+    bigint milliseconds) and offset (bigint; needs partition). Other columns are ignored.
+
+    Options are Kafka's: `compression.type`, `batch.size`, `partitioner`, `segment.bytes`; and
+    `flush`, `clustered`, `allowOffsetGaps`, `txnAppId` with `txnVersion`, `storage.<NAME>`. The
+    names may begin with `kafka.`, as for the connector.
 
     With a column `offset` records keep their offsets, if these continue the log: in each partition
     they begin at the log end offset, rise in the order of each task's rows, and leave no gap
-    (unless allowOffsetGaps). Otherwise, also when another producer has written meanwhile,
-    UnexpectedAppendOffsetError names the place, and nothing is written.
+    (unless allowOffsetGaps). Otherwise, also when another producer has written meanwhile, the call
+    raises UnexpectedAppendOffsetError, which names the place, and writes nothing.
 
     All partitions of all topics become visible in one commit, and with txnAppId and txnVersion only
     once. Raises the errors of sparklog.errors, also those of tasks; then nothing is visible, except

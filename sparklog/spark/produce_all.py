@@ -43,10 +43,10 @@ def produce_all(
     (without `topic`) and the answer are those of `produce`. With txnAppId and txnVersion the write
     lands once, offsets too; a replay computes no rows and gets the first answer.
 
-    Raises as `produce`, InvalidOptionError for a txnVersion that has landed in other topics than
-    these, GroupNotEmptyError (a group has members at a gateway: only they commit its offsets),
-    InvalidGroupIdError, OffsetOutOfRangeError. Then nothing of any topic or group is visible,
-    except perhaps after CommitOutcomeUnknownError.
+    Raises the errors of `produce`, InvalidOptionError for a txnVersion that has landed in some of
+    these topics, but not in all, GroupNotEmptyError (a group has members at a gateway: only they
+    commit its offsets), InvalidGroupIdError, OffsetOutOfRangeError. Then nothing of any topic or
+    group is visible, except perhaps after CommitOutcomeUnknownError.
     """
     from sparklog.spark.write_job import WriteJob, writing_catalog
 

@@ -10,9 +10,10 @@ from sparklog.model import OffsetRange, TopicPartition
 class ProduceResult:
     """The result of a produce.
 
-    `ranges` holds the offsets of each partition that got records. `replayed` are the topics in
-    which this write had landed before (by txnAppId and txnVersion). `forgotten` are those of them
-    whose offsets are no longer known.
+    `ranges` has the offsets of each partition that got records. `replayed` are the topics that had
+    this write already (by txnAppId and txnVersion): nothing was written to them, and their ranges
+    are those of the first write. `forgotten` are the replayed topics whose ranges are not known any
+    more.
     """
 
     ranges: Mapping[TopicPartition, OffsetRange]

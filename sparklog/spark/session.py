@@ -31,12 +31,13 @@ DEFAULTS = {
 def session(app_name: str = "sparklog", **conf: Any) -> SparkSession:
     """Return the running session, or start one; `conf` holds Spark's keys (`**{"spark.x": …}`).
 
-    Workers use this interpreter: another one may lack sparklog, pyarrow or the right version of
-    Python, which Spark reports as "Python worker exited unexpectedly". Without a master given here
-    or by spark-submit, Spark runs on all cores of this machine. With a local master it forks its
-    workers, also those of data sources (sparklog.spark.source_python), from a daemon that has
-    loaded their modules (sparklog.spark.daemon), and talks to them through Unix domain sockets
-    (`socket_settings`).
+    Without a master given here, by spark-submit or in SPARK_MASTER, Spark runs on all cores of this
+    machine. Workers use this interpreter, unless PYSPARK_PYTHON names another one: that one needs
+    sparklog, pyarrow and the same version of Python. Raises UsageError if it has no pyarrow.
+
+    With a local master Spark forks its workers, also those of data sources
+    (sparklog.spark.source_python), from a daemon that has loaded their modules
+    (sparklog.spark.daemon), and talks to them through Unix domain sockets (`socket_settings`).
     """
     python = os.environ.get("PYSPARK_PYTHON") or sys.executable
     os.environ["PYSPARK_PYTHON"] = python

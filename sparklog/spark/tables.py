@@ -23,12 +23,12 @@ _PART: Final = re.compile("`(?:[^`]|``)+`|[^`.]+")
 def create_table(
     spark: SparkSession, name: str, log_dir: str | PathLike[str], topic: str, **options: Any
 ) -> None:
-    """Put the table of a topic into Spark's catalog, as `name`, to be read in SQL.
+    """Add the table of a topic to Spark's catalog, under `name`, so that SQL can read it.
 
-    Dropping it there leaves its files alone. `options` are storage settings. For a client of Spark
-    Connect a task looks the table up, because the client may not see it. Raises UsageError for
-    a session without delta-spark, for a topic without a table, and for a `name` that is not one of
-    a table; UnknownTopicError; and Spark's errors, for example for a name that is taken.
+    DROP TABLE removes the name and leaves the files. `options` are storage settings. For a client
+    of Spark Connect a task looks the table up, because the client may not see it. Raises UsageError
+    for a session without delta-spark, for a topic without a table, and for a `name` that is no
+    table name; UnknownTopicError; and Spark's errors, for example for a name that is taken.
     """
     from sparklog.spark.requirements import require_delta
 

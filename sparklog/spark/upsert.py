@@ -38,12 +38,12 @@ def upsert_table(
 ) -> DataStreamWriter:
     """Return the writer of the stream that keeps `table`; the caller configures and starts it.
 
-    `table` is a name in Spark's catalog, or delta.`path`. It is made when it is not there, with the
-    columns of a topic's table, change data feed and deletion vectors. It holds the rows of `latest`
-    over the records that the stream has read: the newest record of each (partition, key), without
-    tombstones and records without a key. The stream begins at the log start, unless
-    `startingOffsets` says otherwise, and is read_committed; `options` are those of a streaming
-    read. The writer must be given a `checkpointLocation`; a table belongs to one checkpoint.
+    `table` is a name in Spark's catalog, or delta.`path`. If it does not exist, this call creates
+    it with the columns of a topic's table, change data feed and deletion vectors. Its rows are
+    those of `latest` over the records that the stream has read: the newest record of each
+    (partition, key), without tombstones and records without a key. The stream begins at the log
+    start, unless `startingOffsets` says otherwise, and is read_committed; `options` are those of a
+    streaming read. Give the writer a `checkpointLocation`; a table belongs to one checkpoint.
 
     Raises UsageError for a session without delta-spark, for a client of Spark Connect, and for a
     table with other columns.

@@ -61,6 +61,9 @@ class TestVerify:
 
         assert ("flights: partition 0, segments 1" in text) == (not options)
 
+    def test_a_dry_run_names_the_metadata_log(self, flights: CommandLine) -> None:
+        assert flights.done("verify", "--dry-run").lines[0] == "__cluster_metadata: metadata log"
+
     def test_a_damaged_entry_is_told(self, flights: CommandLine) -> None:
         entry = max(Path(flights.log_dir).glob("__cluster_metadata/_delta_log/*.json"))
         entry.write_bytes(entry.read_bytes()[:-9])

@@ -40,7 +40,20 @@ class TestKafkaPython:
             admin.delete_topics([topic])
             assert topic not in admin.list_topics()
 
-    def read(self, served: Served, topic: str, group: str, least: int) -> list[str]:
+    @pytest.mark.parametrize("release", [(0, 11), (1, 0), (2, 0)])
+    def test_with_the_requests_of_an_old_release(
+        self, served: Served, release: tuple[int, int]
+    ) -> None:
+        """Those of Kafka 0.11, of 2017, begin with Produce 3 and Fetch 4."""
+        topic, old = served.new_topic(), {"api_version": release}
+        where = {"bootstrap_servers": served.address, **old}
+        with kafka.KafkaProducer(**where, enable_idempotence=False, acks=1) as producer:
+            sent = [producer.send(topic, value.encode()) for value in numbers(0, ALL)]
+            assert [one.get(30).topic for one in sent] == [topic] * ALL
+        assert served.values(topic) == numbers(0, ALL)
+        assert sorted(self.read(served, topic, served.new_name(), ALL, **old)) == numbers(0, ALL)
+
+    def read(self, served: Served, topic: str, group: str, least: int, **options: Any) -> list[str]:
         """The values that a member of a group reads, and commits: so many at least."""
         found: list[str] = []
         consumer = kafka.KafkaConsumer(
@@ -50,6 +63,7 @@ class TestKafkaPython:
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             max_poll_records=50,
+            **options,
         )
         with consumer:
             while len(found) < least:

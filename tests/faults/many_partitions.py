@@ -1,4 +1,4 @@
-"""A writer of 1,000 partitions in a process that may have 256 files open."""
+"""A writer of 5,000 partitions in a process that may have 1,024 files open."""
 
 import resource
 import sys
@@ -13,8 +13,8 @@ from sparklog.model import TopicDescription
 from sparklog.record.rows import RecordColumns
 from sparklog.storage.local import LocalFiles
 
-PARTITIONS = 1_000
-DESCRIPTORS = 256
+PARTITIONS = 5_000
+DESCRIPTORS = 1_024
 ROUNDS = 2
 OWN_FILES = {"sparklog.shared.segment.max.bytes": "0"}
 

@@ -14,6 +14,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from sparklog.model import READ_COMMITTED
 from tests.kafka.broker import Broker
 
 TIMEOUT_S = 30.0
@@ -117,10 +118,18 @@ def partitions_of(broker: Broker, topic: str, keys: Iterable[bytes]) -> list[int
 
 def read_topic(broker: Broker, topic: str, partition: int = 0) -> Found:
     """(offset, record) of every record that is not aborted, from the log's start to its end."""
+    return read_from(broker.bootstrap, topic, partition)
+
+
+def read_from(
+    address: str, topic: str, partition: int = 0, isolation: str = READ_COMMITTED
+) -> Found:
+    """The same from any server, to an isolation level's end."""
     consumer = Consumer(
         {
-            "bootstrap.servers": broker.bootstrap,
+            "bootstrap.servers": address,
             "group.id": "judge",
+            "isolation.level": isolation,
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",

@@ -208,10 +208,13 @@ class TestIdempotencyKey:
 
         assert {one["partition"] for one in keyless} == {keyed[0]["partition"]}
 
-    def test_with_other_records_is_refused(self, client: TestClient) -> None:
+    @pytest.mark.parametrize("others", [("a", "b"), ("b",)])
+    def test_with_other_records_is_refused(
+        self, client: TestClient, others: tuple[str, ...]
+    ) -> None:
         self.send(client, "k", "a")
 
-        answer = self.send(client, "k", "a", "b")
+        answer = self.send(client, "k", *others)
 
         assert (answer.status_code, answer.json()["error_code"]) == (422, 42206)
 

@@ -17,9 +17,12 @@ from typing import Final
 import atheris
 
 from sparklog.errors import SparklogError
+from tests.client_batches import NOW_MS
 from tests.compat.cases import BROKER
+from tests.damage import Log
 
 with atheris.instrument_imports(include=["sparklog"]):
+    from sparklog.config import TopicConfig
     from sparklog.coordinator.records import GROUP_RECORDS, TRANSACTION_RECORDS, read_record
     from sparklog.interop import checkpoints
     from sparklog.interop.control_records import control_text
@@ -33,11 +36,12 @@ with atheris.instrument_imports(include=["sparklog"]):
     from sparklog.interop.sequences import Sequences
     from sparklog.interop.transactions import Transactions
     from sparklog.interop.txn_index import read_txn_index
+    from sparklog.record.client_batch import check_client_batch
+    from sparklog.record.layout import LENGTH, LOG_OVERHEAD, RECORDS
     from sparklog.storage.memory import MemoryFiles
-    from sparklog.wire.headers import request_header
-    from sparklog.wire.messages import parse
     from sparklog.wire.scram import ScramExchange
-    from sparklog.wire.versions import APIS, ApiKey
+    from sparklog.wire.versions import APIS
+    from tests.wire.bodies import read_request
 
 SECONDS: Final = 60
 MEMORY_MB: Final = 2048
@@ -90,10 +94,14 @@ def _control(data: bytes) -> None:
 
 
 def _request(data: bytes) -> None:
-    frame = memoryview(data)
-    header = request_header(frame)
-    if APIS[ApiKey(header.api_key)].serves(header.version):
-        parse(header.api_key, header.version, frame, header.body_at)
+    read_request(memoryview(data))
+
+
+def _client_batch(data: bytes) -> None:
+    """A batch whose length and checksum are right, so that its records are looked at."""
+    batch = Log(data.ljust(RECORDS, b"\0"))
+    batch.put(LENGTH, struct.pack(">i", len(batch.data) - LOG_OVERHEAD))
+    check_client_batch(bytes(batch.fix_crc().data), TopicConfig.parse({}), NOW_MS, 13)
 
 
 def _zeros() -> list[bytes]:
@@ -123,6 +131,7 @@ TARGETS: Final[dict[str, tuple[Callable[[bytes], object], str]]] = {
     "coordinator": (_coordinator, "__consumer_offsets-0/*.log"),
     "control": (_control, "__cluster_metadata-0/*.log"),
     "request": (_request, "no file"),
+    "client-batch": (_client_batch, "*-0/*.log"),
     "scram": (_scram, "*checkpoint"),
 }
 

@@ -19,8 +19,8 @@ from sparklog.wire.frames import (
     new_buffer,
 )
 from sparklog.wire.headers import read_varint, request_header
-from sparklog.wire.messages import parse
 from sparklog.wire.versions import APIS, ApiKey
+from tests.wire.bodies import BY_HAND, read_request
 from tests.wire.gateways import Client, RunningGateway, frame_of, request
 from tests.wire.test_metadata import topics_asked
 
@@ -103,9 +103,17 @@ class TestRequests:
     def test_are_understood_or_refused(self, key: int, version: int, rest: bytes) -> None:
         frame = memoryview(struct.pack(">hh", key, version) + rest)
         with suppress(InvalidRequestError):
-            header = request_header(frame)
-            if APIS[ApiKey(header.api_key)].serves(header.version):
-                parse(header.api_key, header.version, frame, header.body_at)
+            read_request(frame)
+
+    @given(st.data(), st.binary(max_size=200))
+    def test_that_are_read_by_hand_are_understood_or_refused(
+        self, data: st.DataObject, rest: bytes
+    ) -> None:
+        key = data.draw(st.sampled_from(list(BY_HAND)))
+        version = data.draw(st.integers(APIS[key].served_from, APIS[key].max_version))
+        tags = b"\0" if version >= APIS[key].flexible_from else b""
+        with suppress(InvalidRequestError):
+            read_request(memoryview(struct.pack(">hhih", key, version, 0, -1) + tags + rest))
 
     @given(st.integers(0, 60), st.binary(min_size=1, max_size=4))
     @example(1, bytes([ApiKey.API_VERSIONS]))
@@ -113,9 +121,7 @@ class TestRequests:
         whole = frame_of(topics_asked(12, "flights", "b"))
         frame = memoryview(whole[:at] + other + whole[at + len(other) :])
         with suppress(InvalidRequestError):
-            header = request_header(frame)
-            if APIS[ApiKey(header.api_key)].serves(header.version):
-                parse(header.api_key, header.version, frame, header.body_at)
+            read_request(frame)
 
     @pytest.mark.parametrize(
         ("frame", "told"),

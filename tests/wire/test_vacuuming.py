@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ class World:
         self.catalog = self.gateway.catalog
         self.tidying = Tidying(self.catalog, 0)
 
-    def produce(self, value: str, **fields: int) -> None:
+    def produce(self, value: str, **fields: Any) -> None:
         """Commit a record, which is merged an hour later; the merge takes older ones along."""
         self.gateway.append(("t", 0, client_batch(value, **fields)))
         self.wait(HOUR_MS)

@@ -7,7 +7,7 @@ No other job unlinks files.
     shared segments     without a live slice, and orphans: `vacuum_shared`
     log dir             deleted topics, leftovers, other files: `vacuum_log_dir`
 
-A gateway executes steps of the second and third kind, too (`vacuum_overdue`). The log dir is listed
+A gateway executes steps of the first three kinds, too (`vacuum_overdue`). The log dir is listed
 once, unless a directory cannot be read.
 """
 

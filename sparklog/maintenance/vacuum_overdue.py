@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
 
+from sparklog.errors import SparklogError
 from sparklog.log.names import SHARED
-from sparklog.maintenance.job import JobContext, Step
+from sparklog.maintenance.job import JobContext, Step, failing_step
 from sparklog.maintenance.vacuum_log_dir import LogDirFiles
 from sparklog.maintenance.vacuum_shared import horizon_of, shared_steps, unused_segments
 from sparklog.maintenance.vacuum_topic import UnneededRows, topic_steps
@@ -36,15 +37,31 @@ def overdue_steps(
 ) -> Iterator[Step]:
     """Yield the overdue steps of topics, and with `shared` that of shared segments.
 
-    Topics that the image has not opened are left out. Raises InvalidConfigError and StorageError.
+    Topics that the image has not opened are left out.
     """
-    now_ms = context.clock.now_ms()
     for topic in topics:
-        opened = image.topic(topic.topic_id)
-        if opened is not None and opened.is_open and _is_overdue(partial(_rows_of, opened), now_ms):
-            files = context.files.list(topic_directory(topic), recursive=True)
-            yield from topic_steps(context, topic, files)
-    if shared and _is_overdue(partial(_shared_rows_of, image), now_ms):
+        yield from _tried(topic.name, _topic_steps(context, image, topic))
+    if shared:
+        yield from _tried(SHARED, _shared_steps(context, image))
+
+
+def _tried(name: str, steps: Iterator[Step]) -> Iterator[Step]:
+    """Yield steps; if they cannot be planned, a failing one. So the others are executed."""
+    try:
+        yield from steps
+    except SparklogError as error:
+        yield failing_step(name, error)
+
+
+def _topic_steps(context: JobContext, image: Image, topic: TopicDescription) -> Iterator[Step]:
+    opened, now_ms = image.topic(topic.topic_id), context.clock.now_ms()
+    if opened is not None and opened.is_open and _is_overdue(partial(_rows_of, opened), now_ms):
+        files = context.files.list(topic_directory(topic), recursive=True)
+        yield from topic_steps(context, topic, files)
+
+
+def _shared_steps(context: JobContext, image: Image) -> Iterator[Step]:
+    if _is_overdue(partial(_shared_rows_of, image), context.clock.now_ms()):
         found = LogDirFiles(image)
         found.add(SHARED, context.files.list(SHARED))
         yield from shared_steps(context, context.catalog.image(), found.shared)

@@ -13,7 +13,7 @@ what was least recently used goes.
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
 
@@ -37,7 +37,7 @@ class _Piece:
     """Bytes of a file. `counted` is the memory that it takes; 0 while they are under way."""
 
     length: int
-    data: Future[memoryview] = field(default_factory=Future)
+    data: memoryview | Future[memoryview]
     counted: int = 0
 
 
@@ -53,11 +53,10 @@ class NewestBytes:
 
     def add(self, path: str, data: memoryview) -> None:
         """Keep a file that was written as a whole."""
-        piece = _Piece(len(data))
-        piece.data.set_result(data)
+        key, piece = (path, 0), _Piece(len(data), data)
         with self._lock:
-            self._put((path, 0), piece)
-            self._count((path, 0), piece, len(data))
+            self._put(key, piece)
+            self._count(key, piece, len(data))
 
     def read(
         self, path: str, start: int, length: int, fetch: Callable[[str, int, int], memoryview]
@@ -66,22 +65,24 @@ class NewestBytes:
 
         `fetch(path, start, length)` reads what is not in memory. Raises its errors.
         """
-        key = path, start
+        key, answer = (path, start), Future[memoryview]()
         with self._lock:
             found, skipped = self._covering(key, length)
             if found is None:
-                mine = _Piece(length)
+                mine = _Piece(length, answer)
                 self._put(key, mine)
         if found is not None:
-            return _part(found.data.result(), skipped, length)
+            known = found.data
+            data = known.result() if isinstance(known, Future) else known
+            return _part(data, skipped, length)
         try:
             data = fetch(path, start, length)
         except BaseException as error:
             self._ended(key, mine, None)
-            mine.data.set_exception(error)
+            answer.set_exception(error)
             raise
-        self._ended(key, mine, len(data))
-        mine.data.set_result(data)
+        self._ended(key, mine, data)
+        answer.set_result(data)
         return data
 
     def _covering(self, key: tuple[str, int], length: int) -> tuple[_Piece | None, int]:
@@ -103,15 +104,16 @@ class NewestBytes:
             self._counted -= old.counted
         self._pieces[key] = piece
 
-    def _ended(self, key: tuple[str, int], mine: _Piece, size: int | None) -> None:
-        """Note that the range of a piece was read; `size` is None if that failed."""
+    def _ended(self, key: tuple[str, int], mine: _Piece, data: memoryview | None) -> None:
+        """Note that the range of a piece was read; `data` is None if that failed."""
         with self._lock:
             if self._pieces.get(key) is not mine:
                 return
-            if size is None or size > READ_BYTES_MAX:
+            if data is None or len(data) > READ_BYTES_MAX:
                 del self._pieces[key]
             else:
-                self._count(key, mine, size)
+                mine.data = data
+                self._count(key, mine, len(data))
 
     def _count(self, key: tuple[str, int], piece: _Piece, size: int) -> None:
         piece.counted = size + PIECE_BYTES

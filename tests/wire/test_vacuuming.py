@@ -8,6 +8,7 @@ import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock
+from sparklog.errors import StoragePermissionError
 from sparklog.log.names import SHARED
 from sparklog.log_reader.slices import read_slices
 from sparklog.maintenance import vacuum_overdue
@@ -18,6 +19,8 @@ from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.metadata.edit import Edit
 from sparklog.metadata.image import TopicImage
 from sparklog.metadata.leases import acquire
+from sparklog.storage.files import FileStat
+from sparklog.storage.local import LocalFiles
 from sparklog.wire import tidying
 from sparklog.wire.instances import Instance, leader_of
 from sparklog.wire.tidying import Tidying
@@ -142,6 +145,24 @@ def test_one_of_the_instances_vacuums_shared_segments(world: World) -> None:
     world.wait(DAY_MS)
     assert both[1 - leader].vacuum() == 0
     assert both[leader].vacuum() == 1
+
+
+@pytest.mark.usefixtures("at_once")
+def test_a_topic_that_cannot_be_listed_does_not_stop_the_others(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.produce("a", producer_id=7, producer_epoch=0, base_sequence=0)
+    world.wait(DAY_MS)
+    listing = LocalFiles.list
+
+    def refuse(files: LocalFiles, directory: str, recursive: bool = False) -> Iterator[FileStat]:
+        if directory.startswith("t-"):
+            raise StoragePermissionError(f"cannot list {directory}")
+        return listing(files, directory, recursive)
+
+    monkeypatch.setattr(LocalFiles, "list", refuse)
+    assert (world.tidying.vacuum(), world.shared) == (1, 0)
+    assert "t was not vacuumed: cannot list" in caplog.text
 
 
 def test_a_problem_is_told_and_no_step_follows_the_end(

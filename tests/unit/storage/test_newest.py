@@ -1,7 +1,7 @@
 """The newest bytes of segments in memory: which reads are requests, and that bytes are right."""
 
 import pickle
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
 
 import pytest
@@ -66,12 +66,15 @@ def test_a_range_is_read_once(store: Store) -> None:
     assert len(store.asked) == 2
 
 
-def test_readers_share_a_request_that_is_under_way(store: Store) -> None:
+def read_together(store: Store, error: Exception | None = None) -> list[Future[memoryview]]:
+    """Let six threads read a range while the first request for it is under way."""
     found, begun, go = NewestBytes(), list[None](), Event()
 
     def slow(path: str, start: int, length: int) -> memoryview:
         data = store(path, start, length)
         go.wait(30)
+        if error is not None:
+            raise error
         return data
 
     def read() -> memoryview:
@@ -82,8 +85,17 @@ def test_readers_share_a_request_that_is_under_way(store: Store) -> None:
         reads = [threads.submit(read) for _ in range(6)]
         until(lambda: len(begun) == len(reads))
         go.set()
-        assert [one.result() for one in reads] == [DATA[:100]] * 6
+    return reads
+
+
+def test_readers_share_a_request_that_is_under_way(store: Store) -> None:
+    assert [one.result() for one in read_together(store)] == [DATA[:100]] * 6
     assert len(store.asked) == 1
+
+
+def test_an_error_reaches_all_readers(store: Store) -> None:
+    error = StorageError("the connection broke")
+    assert [one.exception() for one in read_together(store, error)] == [error] * 6
 
 
 def test_an_error_is_not_kept(store: Store) -> None:

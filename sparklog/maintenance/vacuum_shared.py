@@ -10,10 +10,10 @@
 The order is that of `vacuum_topic`, for the same reasons.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sparklog.config.topic import TopicConfig, every_config
 from sparklog.errors import StorageFullError
@@ -21,11 +21,20 @@ from sparklog.log.names import SHARED, born_ms
 from sparklog.log.vacuum import horizon_above
 from sparklog.maintenance.deleting import Sum, delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step
+from sparklog.maintenance.parts import parts_of
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image
 
 VACUUM: Final = "VACUUM"
 UNLINKING: Final = "unlinking shared segments"
+FORGOTTEN_MAX: Final = 10_000
+"""The most rows that one commit drops: other commits wait for it."""
+One = TypeVar("One")
+
+
+def rounds_of(rows: Iterable[One]) -> list[list[One]]:
+    """Divide rows that are dropped into those of each commit."""
+    return list(parts_of(rows, FORGOTTEN_MAX, lambda _: 1))
 
 
 def shared_steps(context: JobContext, image: Image, sizes: Mapping[str, int]) -> Iterator[Step]:
@@ -138,12 +147,13 @@ def _execute(context: JobContext, planned: _Garbage) -> Outcome:
     failed = delete_files(context, doomed, UNLINKING)
     forgotten = [path for path in garbage.unused if path not in failed]
 
-    def plan(image: Image) -> Edit | Done:
-        known = [path for path in forgotten if path in image.shared]
+    def forgetting(paths: Sequence[str], image: Image) -> Edit | Done:
+        known = [path for path in paths if path in image.shared]
         parameters = {"shared_segments": str(len(known))}
         return Edit(operation=VACUUM, parameters=parameters, forget_shared=known)
 
-    context.catalog.log.commit(plan)
+    for part in rounds_of(forgotten):
+        context.catalog.log.commit(partial(forgetting, part))
     gone = [sizes[path] for path in doomed if path in sizes and path not in failed]
     return Outcome(
         counts={

@@ -25,7 +25,7 @@ from sparklog.log.vacuum import Fate, fates, horizon_above
 from sparklog.maintenance.deleting import LOCAL_CHUNK, Sum, delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.table_garbage import table_steps
-from sparklog.maintenance.vacuum_shared import VACUUM
+from sparklog.maintenance.vacuum_shared import VACUUM, rounds_of
 from sparklog.metadata.catalog import (
     PRODUCER_ID_EXPIRATION_MS,
     RECEIPT_TTL_MS,
@@ -35,7 +35,7 @@ from sparklog.metadata.check import paths_of
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import TopicImage
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS
-from sparklog.model import SegmentEntry, TopicDescription
+from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 from sparklog.storage.files import FileStat
 from sparklog.table.schema import TABLE
 
@@ -263,18 +263,18 @@ def _execute(context: JobContext, topic: TopicDescription, garbage: _Garbage) ->
     ]
     receipts_ms, producers_ms = now_ms - RECEIPT_TTL_MS, now_ms - PRODUCER_ID_EXPIRATION_MS
 
-    def forgetting(image: TopicImage) -> TopicEdit:
+    def forgetting(keys: Sequence[SegmentKey], image: TopicImage) -> TopicEdit:
         has_receipts = image.receipts_unused_since(receipts_ms) > 0
         has_producers = image.producers_unused_since(producers_ms) > 0
         return TopicEdit(
-            forget=forgotten,
+            forget=keys,
             forget_receipts_before_ms=receipts_ms if has_receipts else None,
             forget_producers_before_ms=producers_ms if has_producers else None,
         )
 
-    catalog.commit(
-        topic, forgetting, operation=VACUUM, parameters={"forgotten": f"{len(forgotten)}"}
-    )
+    for part in rounds_of(forgotten) or [[]]:  # also without a segment there may be receipts
+        told = {"forgotten": f"{len(part)}"}
+        catalog.commit(topic, partial(forgetting, part), operation=VACUUM, parameters=told)
     return Outcome(
         counts={
             "files": unlinked.count,

@@ -11,7 +11,7 @@ from sparklog.errors import LateWriterError, StorageError, StoragePermissionErro
 from sparklog.fleet import LocalFleet
 from sparklog.log.names import born_ms, uuid7
 from sparklog.log_writer import PRODUCE, commit_write, write_of
-from sparklog.maintenance import deleting, vacuum_topic
+from sparklog.maintenance import deleting, vacuum_shared, vacuum_topic
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, executed
 from sparklog.maintenance.vacuum import vacuum
@@ -127,6 +127,18 @@ class TestOrphans:
 
 
 class TestRemovedSegments:
+    def test_lose_their_rows_in_several_commits_when_they_are_many(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Other commits wait for each of these."""
+        monkeypatch.setattr(vacuum_shared, "FORGOTTEN_MAX", 2)
+        remove(log_dir, 0, 1, 2)
+        version = image(log_dir).version
+        sweep(log_dir)
+
+        assert not image(log_dir).removed
+        assert image(log_dir).version == version + 1 + 2  # the horizon, and rows
+
     def test_go_with_their_indexes_and_their_rows(self, log_dir: str) -> None:
         remove(log_dir, 0, 1)
         swept = sweep(log_dir)

@@ -84,15 +84,15 @@ class JobRun:
                 yield planned
                 continue
             started_ms = context.clock.boot_ms()
-            outcome = self._executed(step)
+            outcome = executed(step) if self.leases is None else alone(self.name, step, self.leases)
             duration_ms = context.clock.boot_ms() - started_ms
             yield replace(planned, outcome=outcome, duration_ms=duration_ms)
 
-    def _executed(self, step: Step) -> Outcome:
-        if self.leases is None:
-            return executed(step)
-        with self.leases.held(self.name, step.topic) as other:
-            return executed(step) if other is None else skipped(other)
+
+def alone(job: str, step: Step, leases: Leases) -> Outcome:
+    """Execute a step of a job under its lease; skip it if another process holds that."""
+    with leases.held(job, step.topic) as other:
+        return executed(step) if other is None else skipped(other)
 
 
 def skipped(lease: Lease) -> Outcome:

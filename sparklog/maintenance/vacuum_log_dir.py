@@ -1,11 +1,9 @@
-"""Vacuum of a log dir: deleted topics, shared segments, and files that belong to no topic.
+"""Vacuum of a log dir: deleted topics, and files that belong to no topic.
 
     deleted topic     after its delay: a commit says that the topic is being erased; its files are
                       unlinked; a commit drops it from the image
-    shared segment    if it has no live slice, after the longest delay of all topics, and if it is
-                      older than the log dir's horizon: its file is unlinked, then its row dropped
-    orphans           in `__shared`, and leftovers of the log dir, if older than its horizon:
-                      unlinked
+    shared segments   `vacuum_shared`
+    leftovers         of the log dir, if older than its horizon: unlinked
     other files       kept and reported
 
 A directory of a topic that the image does not know is reported, not erased: otherwise a log dir
@@ -13,14 +11,14 @@ whose metadata was restored from an older backup would lose its newest topics. `
 the directory's name erases it.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
-from sparklog.config.topic import TopicConfig, every_config
-from sparklog.errors import InvalidConfigError, StorageFullError, UsageError
+from sparklog.config.topic import TopicConfig
+from sparklog.errors import InvalidConfigError, UsageError
 from sparklog.log.names import (
     CLUSTER_METADATA,
     GATEWAYS,
@@ -30,9 +28,9 @@ from sparklog.log.names import (
     parse_segment_name,
     topic_id_of,
 )
-from sparklog.log.vacuum import horizon_above
 from sparklog.maintenance.deleting import LOCAL_CHUNK, Sum, delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
+from sparklog.maintenance.vacuum_shared import VACUUM, commit_horizon, horizon_of, shared_steps
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.edit import ALL_FILES_MS, Done, Edit, TopicEdit
 from sparklog.metadata.image import Image
@@ -43,8 +41,6 @@ from sparklog.storage.files import FileStat
 from sparklog.storage.log_dir import META_PROPERTIES
 from sparklog.table.schema import TABLE
 
-VACUUM: Final = "VACUUM"
-UNLINKING: Final = "unlinking shared segments"
 LEFTOVERS: Final = "leftovers of the log dir"
 
 
@@ -198,7 +194,7 @@ def unknown_topic_steps(
 
 def _delete_unknown_topic(context: JobContext, directory: str) -> Outcome:
     """Erase a directory, unless its topic is known now, or a commit under way may create it."""
-    image = _commit_horizon(context, None)
+    image = commit_horizon(context, None)
     if topic_id_of(directory) in image.topics:
         return Outcome(counts={"conflicts": 1})
     for file in context.files.list(directory, recursive=True):
@@ -213,133 +209,18 @@ def _delete_unknown_topic(context: JobContext, directory: str) -> Outcome:
 
 def log_dir_steps(context: JobContext, found: LogDirFiles) -> Iterator[Step]:
     """Yield a step for shared segments, and one for other files, if there is anything to do."""
-    now_ms = context.clock.now_ms()
     image = context.catalog.image()
     try:
-        horizon_ms = _horizon_ms(image, now_ms)
+        yield from shared_steps(context, image, found.shared)
     except InvalidConfigError as error:  # it is unknown how long a file must stay
         yield failing_step(CLUSTER_METADATA, error)
         return
-    garbage = _shared_garbage(image, found.shared, horizon_ms, now_ms)
-    if rows := garbage.rows():
-        execute = partial(_vacuum_shared, context, garbage)
-        yield Step(topic=SHARED, rows=rows, execute=execute)
     yield from _own_step(context, image, found)
-
-
-def _horizon_ms(image: Image, now_ms: int) -> int:
-    """Return the log dir's horizon in ms: now - the largest orphan retention of all topics."""
-    return max(0, now_ms - max(config.orphan_retention_ms for config in _configs(image)))
-
-
-def _commit_horizon(context: JobContext, births_ms: Collection[int] | None) -> Image:
-    """Commit the log dir's horizon if it rises, and return the image after that commit.
-
-    `births_ms`: when the files were made that go. None: the horizon is as high as it may be.
-    """
-    now_ms = context.clock.now_ms()
-
-    def plan(image: Image) -> Edit | Done:
-        limit_ms = _horizon_ms(image, now_ms)
-        horizon_ms = limit_ms if births_ms is None else horizon_above(births_ms, limit_ms)
-        is_higher = horizon_ms > image.horizon_ms
-        return Edit(operation=VACUUM, horizon_ms=horizon_ms) if is_higher else Done()
-
-    return context.catalog.log.commit(plan).image
-
-
-def _configs(image: Image) -> list[TopicConfig]:
-    """Return the configs of all topics, deleted ones too, and the defaults.
-
-    A shared segment has slices of several topics: the longest of their delays counts.
-    """
-    return every_config(topic.description.configs for topic in image.topics.values())
-
-
-@dataclass(frozen=True, slots=True)
-class _SharedGarbage:
-    """Paths: `unused` shared segments, whose rows go, orphans, and unknown files; sizes by path."""
-
-    unused: Sequence[str]
-    orphans: Sequence[str]
-    unknown: Sequence[str]
-    sizes: Mapping[str, int]
-
-    @property
-    def doomed(self) -> list[str]:
-        """The paths of the files that go."""
-        return [*self.unused, *self.orphans]
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the rows of the plan; [] if there is nothing to do or to report."""
-        rows = []
-        for what, paths in (
-            ("unused shared segments", self.unused),
-            ("orphan files", self.orphans),
-            ("unknown files", self.unknown),
-        ):
-            if paths:
-                size = sum(self.sizes.get(path, 0) for path in paths)
-                rows.append(Sum(len(paths), size, paths[0]).as_row(what))
-        return rows
-
-
-def _shared_garbage(
-    image: Image, sizes: Mapping[str, int], horizon_ms: int, now_ms: int
-) -> _SharedGarbage:
-    """Return the findings about shared segments on an image; `sizes` are those of files."""
-    delay_ms = max(config.delete_delay_ms for config in _configs(image))
-    # A row refuses new slices. After it is forgotten, the horizon refuses them instead.
-    unused = [
-        path
-        for path, one in image.shared.items()
-        if one.unused_ms is not None
-        and one.unused_ms <= now_ms - delay_ms
-        and (born_ms(path) or 0) < horizon_ms
-    ]
-    born = {path: born_ms(path) for path in sizes if path not in image.shared}
-    return _SharedGarbage(
-        sorted(unused),
-        [path for path, ms in born.items() if ms is not None and ms < horizon_ms],
-        [path for path, ms in born.items() if ms is None],
-        sizes,
-    )
-
-
-def _vacuum_shared(context: JobContext, planned: _SharedGarbage) -> Outcome:
-    sizes, births_ms = planned.sizes, [born_ms(path) or 0 for path in planned.doomed]
-    try:
-        image = _commit_horizon(context, births_ms)
-    except StorageFullError:
-        # A segment whose row says that it is unused gets no slice any more: it makes room.
-        delete_files(context, planned.unused, UNLINKING)
-        image = _commit_horizon(context, births_ms)
-    garbage = _shared_garbage(image, sizes, image.horizon_ms, context.clock.now_ms())
-    doomed = garbage.doomed
-    failed = delete_files(context, doomed, UNLINKING)
-    forgotten = [path for path in garbage.unused if path not in failed]
-
-    def plan(image: Image) -> Edit | Done:
-        known = [path for path in forgotten if path in image.shared]
-        parameters = {"shared_segments": str(len(known))}
-        return Edit(operation=VACUUM, parameters=parameters, forget_shared=known)
-
-    context.catalog.log.commit(plan)
-    gone = [sizes[path] for path in doomed if path in sizes and path not in failed]
-    return Outcome(
-        counts={
-            "files": len(gone),
-            "bytes": sum(gone),
-            "segments": len(forgotten),
-            "unknown_files": len(garbage.unknown),
-        },
-        problems=problems_of(failed),
-    )
 
 
 def _own_step(context: JobContext, image: Image, found: LogDirFiles) -> Iterator[Step]:
     """Yield the step that unlinks the leftovers of the log dir and reports other files."""
-    later = Edit(operation=VACUUM, horizon_ms=_horizon_ms(image, context.clock.now_ms()))
+    later = Edit(operation=VACUUM, horizon_ms=horizon_of(image, context.clock.now_ms()))
     old = leftovers(context.catalog.log, image.apply([later], image.stamp))
     lost, strange = (
         {name: one for name, one in some.items() if topic_id_of(name) not in image.topics}
@@ -366,7 +247,7 @@ def _own_step(context: JobContext, image: Image, found: LogDirFiles) -> Iterator
 
 
 def _vacuum_metadata(context: JobContext, told: Outcome, births_ms: Collection[int]) -> Outcome:
-    image = _commit_horizon(context, births_ms)
+    image = commit_horizon(context, births_ms)
     old = [*leftovers(context.catalog.log, image)]
     failed = delete_files(context, old, f"unlinking {LEFTOVERS}")
     counts = {"metadata_files": len(old) - len(failed), **told.counts}

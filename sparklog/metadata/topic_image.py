@@ -187,6 +187,10 @@ class TopicImage:
         tables = [log.live.table for log in logs if len(log.live)]
         return pa.concat_tables([NO_ROWS, *tables]).combine_chunks()
 
+    def removed_until(self, limit_ms: int) -> int:
+        """Return how many of the removed segments were removed at a time (ms) or before."""
+        return sum((one.removed_ms or 0) <= limit_ms for one in self.content.removed.values())
+
     def receipts_unused_since(self, before_ms: int) -> int:
         """Return how many requests' keys were last used before a time (ms)."""
         found = self.receipts.items()

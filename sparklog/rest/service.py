@@ -67,7 +67,8 @@ class Service:
         self.settings = settings
         self.clock = clock
         self.tokens = Tokens(settings.tokens_file)
-        catalog = Catalog(open_files(settings.log_dir), clock, after_commit=keep_house_late)
+        files = open_files(settings.log_dir, remembers=True)
+        catalog = Catalog(files, clock, after_commit=keep_house_late)
         self._catalog = catalog
         command = [HOUSEKEEPER, settings.log_dir, settings.log_level]
         self.housekeeper = Housekeeper(command, clock)

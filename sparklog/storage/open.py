@@ -38,21 +38,27 @@ _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 _ALLOWED = f"allowed: a path, file:///path, {', '.join(_SHAPES.values())}"
 
 
-def open_files(log_dir: str, options: Mapping[str, str] | None = None) -> Files:
+def open_files(
+    log_dir: str, options: Mapping[str, str] | None = None, *, remembers: bool = False
+) -> Files:
     """Return the files of a log dir, which need not exist yet; reads and connects to nothing.
 
     `log_dir` is a path (`~` at its beginning is the home directory, because not every shell expands
     it), a file: URI, or the URI of an object store. `options` are the storage settings
     (`settings.STORAGE_SETTINGS`), with or without `storage.`; for an object store, a setting that
-    they leave out comes from the environment. Raises LogDirError for an address that cannot be a
-    log dir, and InvalidOptionError for a wrong setting or for credentials in the address.
+    they leave out comes from the environment. With `remembers` the newest segments of an object
+    store stay in memory (`newest`): it is for services. Raises LogDirError for an address that
+    cannot be a log dir, and InvalidOptionError for a wrong setting or for credentials in the
+    address.
     """
     scheme, rest = _split(log_dir)
     if scheme in _SHAPES:
+        from sparklog.storage.newest import RememberingFiles
         from sparklog.storage.object_store import ObjectFiles
 
         uri = _store_uri(log_dir, scheme, rest)
-        return ObjectFiles(uri, storage_options(options or {}, os.environ, _STORES[scheme]))
+        given = storage_options(options or {}, os.environ, _STORES[scheme])
+        return RememberingFiles(uri, given) if remembers else ObjectFiles(uri, given)
     # The settings have no effect on a local log dir, but a misspelt one is an error all the same.
     storage_options(options or {}, {})
     return _local_files(_local_path(log_dir) if scheme == "file" else os.path.expanduser(log_dir))

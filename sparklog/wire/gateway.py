@@ -84,7 +84,7 @@ class Gateway:
         self.clock = clock
         self.admin = AdminClient(settings.log_dir, clock=clock, after_commit=keep_house_late)
         self.admin.create_log_dir()
-        files = open_files(settings.log_dir)
+        files = open_files(settings.log_dir, remembers=True)
         self.catalog = Catalog(files, clock, after_commit=keep_house_late)
         self.cluster_id = open_log_dir(self.catalog.files).cluster_id
         self.topics = FollowedTopics(self.catalog, clock, settings.poll_interval_ms)

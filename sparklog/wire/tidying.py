@@ -3,10 +3,12 @@
     topics    a round every other second: their tails have a small bound
     groups    __consumer_offsets, a round a second: every tenth one merges all tails and compacts,
               those in between merge the longest tails
+    vacuum    a round every five minutes: what merges and commits have left, where the job `vacuum`
+              does not run (`vacuum_overdue`)
     fold      of the metadata log, on the main thread (`keep_house_while`)
 
-So a log dir has few segments even if only gateways write to it and no scheduler runs, and another
-instance reads a partition of __consumer_offsets quickly. A gateway runs no other job.
+So a log dir has few segments and few rows even if only gateways write to it and no scheduler runs,
+and another instance reads a partition of __consumer_offsets quickly. A gateway runs no other job.
 """
 
 import logging
@@ -19,8 +21,12 @@ from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import SparklogError
 from sparklog.fleet import LocalFleet
 from sparklog.garbage import seldom_collected
+from sparklog.log.names import SHARED
 from sparklog.maintenance.job import JobContext, Outcome
+from sparklog.maintenance.leases import Leases
+from sparklog.maintenance.runner import alone
 from sparklog.maintenance.tail import merge_tails, merge_tails_in_turn
+from sparklog.maintenance.vacuum_overdue import VACUUM_JOB, overdue_steps
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.housekeeping import keep_house_while
 from sparklog.metadata.image import Image, PartitionLog
@@ -34,6 +40,10 @@ TOPICS_S: Final = 2.0
 """The pause between two rounds over topics: each looks at every partition."""
 GROUPS_S: Final = 1.0
 """The pause between two rounds over groups: 100 slices may come in a second."""
+VACUUM_S: Final = 300.0
+"""The pause between two rounds of vacuum. A housekeeper lives for longer than that."""
+RESTS: Final = 4
+"""After a step of vacuum it rests so many times as long as the step took: merges go first."""
 COMPACT_EVERY: Final = 10
 """Every tenth round over groups also looks for partitions to compact: 16 MiB do not come in a
 second."""
@@ -65,13 +75,17 @@ class Tidying:
         """Topics that were touched after this version are opened."""
         self.ending = Event()
         """Set when the process ends. A round then stops after its present commit."""
-        works = (self.tidy_topics, TOPICS_S), (self.tidy_groups, GROUPS_S)
+        works = (
+            (self.tidy_topics, TOPICS_S),
+            (self.tidy_groups, GROUPS_S),
+            (self.vacuum, VACUUM_S),
+        )
         self._threads = [
             Thread(target=self._repeat, args=work, name="tidy", daemon=True) for work in works
         ]
 
     def start(self) -> None:
-        """Begin the rounds: those over topics and those over groups have a thread each."""
+        """Begin the rounds; each kind has a thread of its own."""
         for thread in self._threads:
             thread.start()
 
@@ -108,14 +122,18 @@ class Tidying:
         """Compact partitions of __consumer_offsets that the gateway coordinates; count them."""
         return self._done(self._compact)
 
+    def vacuum(self) -> int:
+        """Unlink files and drop rows that are overdue; return how many rows of segments went."""
+        return self._done(self._vacuum)
+
     def _done(self, work: Callable[[Image], int]) -> int:
         try:
             with seldom_collected():
                 return work(self._image())
         except SparklogError as error:
-            log.warning("a merge or compaction failed: %s", error)
+            log.warning("a merge, compaction or vacuum failed: %s", error)
         except Exception:  # a bug must not end the tidying
-            log.exception("a merge or compaction failed")
+            log.exception("a merge, compaction or vacuum failed")
         return 0
 
     def _image(self) -> Image:
@@ -154,6 +172,22 @@ class Tidying:
         for problem in () if outcome is None else outcome.problems:
             log.warning("%s-%d was not compacted: %s", OFFSETS_TOPIC, number, problem)
         return outcome is not None
+
+    def _vacuum(self, image: Image) -> int:
+        """Vacuum the topics that the gateway leads, and shared segments if it leads `__shared`."""
+        context, count = JobContext(self._catalog, LocalFleet()), 0
+        leases, begun_ms = Leases(context), context.clock.boot_ms()
+        led = (one for one in image.names.values() if self._leads(one.topic_id))
+        for step in overdue_steps(context, image, led, shared=self._leads(SHARED)):
+            outcome = alone(VACUUM_JOB, step, leases)
+            count += outcome.counts.get("segments", 0)
+            for problem in outcome.problems:
+                log.warning("%s was not vacuumed: %s", step.topic, problem)
+            took_ms = context.clock.boot_ms() - begun_ms
+            if self.ending.wait(RESTS * took_ms / 1000):
+                break
+            begun_ms = context.clock.boot_ms()
+        return count
 
     def _merge(self, image: Image) -> int:
         """Merge the tails of all topics that the gateway leads, without __consumer_offsets."""

@@ -119,6 +119,6 @@ async def _waiting(running: RunningGateway) -> int:
     return running.server.gateway.watch.waiting
 
 
-def until_it_waits(running: RunningGateway) -> None:
-    """Return when one fetch waits."""
-    assert set(iter(lambda: running.run(_waiting(running)), 1)) <= {0}
+def until_it_waits(running: RunningGateway, count: int = 1) -> None:
+    """Return when so many fetches wait."""
+    assert set(iter(lambda: running.run(_waiting(running)), count)) <= {*range(count)}

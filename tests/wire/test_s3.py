@@ -56,6 +56,13 @@ def client(running: RunningGateway) -> Iterator[Client]:
 
 
 @pytest.fixture
+def writer(running: RunningGateway) -> Iterator[Client]:
+    """A client of another instance, which has the bytes in memory that it writes."""
+    with gateway(running.server.gateway.settings.log_dir) as other, Client(other.port) as found:
+        yield found
+
+
+@pytest.fixture
 def topic(running: RunningGateway) -> TopicDescription:
     admin = AdminClient(running.server.gateway.settings.log_dir)
     return admin.create_topics([NewTopic("t", PARTITIONS)])[0]
@@ -89,10 +96,10 @@ class TestFetch:
         assert values(fetched(client, topic)[0]) == ["a", "b", "c"]
 
     def test_is_a_request_for_each_file(
-        self, client: Client, topic: TopicDescription, proxy: StoreProxy
+        self, client: Client, writer: Client, topic: TopicDescription, proxy: StoreProxy
     ) -> None:
         """A file has the slices of all partitions, back to back."""
-        produce(client, "a", "b", "c")
+        produce(writer, "a", "b", "c")
         gets_of_segments(proxy)
         parts = [Part(number) for number in range(PARTITIONS)]
         found = fetched(client, topic, *parts)
@@ -104,15 +111,37 @@ class TestFetch:
         self,
         running: RunningGateway,
         client: Client,
+        writer: Client,
         topic: TopicDescription,
         proxy: StoreProxy,
     ) -> None:
         enough = 3 * len(client_batch("a"))
         client.send(fetch_request(NEWEST, topic, Part(), wait_ms=MANY, min_bytes=enough))
         until_it_waits(running)
-        with Client(running.port) as producer:
-            produce(producer, "a", "b", "c")
+        produce(writer, "a", "b", "c")
         [found] = partitions_of(client.receive(ApiKey.FETCH, NEWEST))
 
         assert values(found) == ["a", "b", "c"]
         assert gets_of_segments(proxy) == 3
+
+    @pytest.mark.parametrize(("is_own", "requests"), [(True, 0), (False, 1)])
+    def test_of_many_consumers_that_wait_is_one_request_and_none_for_own_bytes(
+        self,
+        running: RunningGateway,
+        client: Client,
+        writer: Client,
+        topic: TopicDescription,
+        proxy: StoreProxy,
+        is_own: bool,
+        requests: int,
+    ) -> None:
+        consumers = [Client(running.port) for _ in range(6)]
+        for one in consumers:
+            one.send(fetch_request(NEWEST, topic, Part(), wait_ms=MANY))
+        until_it_waits(running, len(consumers))
+        produce(client if is_own else writer, "a")
+        for one in consumers:
+            [found] = partitions_of(one.receive(ApiKey.FETCH, NEWEST))
+            assert values(found) == ["a"]
+            one.socket.close()
+        assert gets_of_segments(proxy) == requests

@@ -11,8 +11,7 @@ from sparklog.errors import LateWriterError, StorageError, StoragePermissionErro
 from sparklog.fleet import LocalFleet
 from sparklog.log.names import born_ms, uuid7
 from sparklog.log_writer import PRODUCE, commit_write, write_of
-from sparklog.maintenance import deleting
-from sparklog.maintenance import vacuum as vacuum_module
+from sparklog.maintenance import deleting, vacuum_shared, vacuum_topic
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, executed
 from sparklog.maintenance.vacuum import vacuum
@@ -106,7 +105,7 @@ class TestOrphans:
     def test_go_in_rounds_when_they_are_many(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(vacuum_module, "UNLINKED_MAX", 2)
+        monkeypatch.setattr(vacuum_topic, "UNLINKED_MAX", 2)
         remove(log_dir, 0)
         put(directory_of(log_dir), "t-0/strange")
         orphans = [put(directory_of(log_dir)) for _ in range(3)]
@@ -128,6 +127,18 @@ class TestOrphans:
 
 
 class TestRemovedSegments:
+    def test_lose_their_rows_in_several_commits_when_they_are_many(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Other commits wait for each of these."""
+        monkeypatch.setattr(vacuum_shared, "FORGOTTEN_MAX", 2)
+        remove(log_dir, 0, 1, 2)
+        version = image(log_dir).version
+        sweep(log_dir)
+
+        assert not image(log_dir).removed
+        assert image(log_dir).version == version + 1 + 2  # the horizon, and rows
+
     def test_go_with_their_indexes_and_their_rows(self, log_dir: str) -> None:
         remove(log_dir, 0, 1)
         swept = sweep(log_dir)
@@ -244,7 +255,7 @@ class TestHorizon:
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A commit may name them: they are not from before the committed horizon."""
-        monkeypatch.setattr(vacuum_module, "UNLINKED_MAX", 1)  # so files are listed after it
+        monkeypatch.setattr(vacuum_topic, "UNLINKED_MAX", 1)  # so files are listed after it
         plan, entries = written(log_dir, ["slow"])
         for _ in range(2):
             put(directory_of(log_dir), born_ms=later(-2 * DAY_MS).now_ms())

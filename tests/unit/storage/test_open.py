@@ -6,6 +6,7 @@ import pytest
 from sparklog.errors import InvalidOptionError, LogDirError
 from sparklog.storage import open_files
 from sparklog.storage.local import LocalFiles
+from sparklog.storage.newest import RememberingFiles
 from sparklog.storage.object_store import ObjectFiles
 from sparklog.storage.settings import STORAGE_SETTINGS
 
@@ -101,6 +102,11 @@ class TestS3:
             "AWS_ACCESS_KEY_ID": "AKIAID",
             "AWS_SECRET_ACCESS_KEY": "s3cret",
         }
+
+    def test_remembers_the_newest_segments_for_a_service(self) -> None:
+        assert isinstance(open_files("s3://bucket/log", KEYS, remembers=True), RememberingFiles)
+        assert type(open_files("s3://bucket/log", KEYS)) is ObjectFiles
+        assert type(open_files("/data/log", remembers=True)) is LocalFiles
 
     def test_reads_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AWS_REGION", "eu-west-1")

@@ -59,7 +59,7 @@ COMMANDS: Final = {
     ),
     "log": Command(
         "log",
-        "Show the commits of the log dir, the newest first: time, operation, topics.",
+        "Show the commits of the log dir, the newest first: time, operation, author, topics.",
     ),
     "import": Command(
         "import_log",

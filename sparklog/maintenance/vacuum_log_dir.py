@@ -243,7 +243,10 @@ def _commit_horizon(context: JobContext, births_ms: Collection[int] | None) -> I
         limit_ms = _horizon_ms(image, now_ms)
         horizon_ms = limit_ms if births_ms is None else horizon_above(births_ms, limit_ms)
         is_higher = horizon_ms > image.horizon_ms
-        return Edit(operation=VACUUM, horizon_ms=horizon_ms) if is_higher else Done()
+        if not is_higher:
+            return Done()
+        told = {"horizonMs": str(horizon_ms)}
+        return Edit(operation=VACUUM, parameters=told, horizon_ms=horizon_ms)
 
     return context.catalog.log.commit(plan).image
 

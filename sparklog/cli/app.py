@@ -82,6 +82,7 @@ COMMANDS: Final = {
         "restore",
         "Make a restored copy a log dir of its own: a new cluster id, a new incarnation.",
     ),
+    "backup": Command("backup", "Keep the files of a version while they are copied."),
     "rest": Command("services", "Serve the log dir over HTTP until SIGTERM."),
     "gateway": Command("services", "Serve the log dir to Kafka's clients until SIGTERM."),
     "topic": Command("topic", "Create, list, describe, alter, delete and undelete topics."),

@@ -37,6 +37,7 @@ from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.edit import ALL_FILES_MS, Done, Edit, TopicEdit
 from sparklog.metadata.image import Image
 from sparklog.metadata.leftovers import leftovers
+from sparklog.metadata.plans.backups import pinned
 from sparklog.metadata.topic_image import shared_slices
 from sparklog.model import TopicDescription
 from sparklog.storage.files import FileStat
@@ -103,7 +104,8 @@ def deleted_topic_step(
 ) -> Iterator[Step]:
     """Yield the step of a deleted topic, if it was deleted long enough ago."""
     config = TopicConfig.parse(topic.configs)
-    if (topic.deleted_ms or 0) > context.clock.now_ms() - config.delete_delay_ms:
+    needed = pinned(context.catalog.image(), context.clock.now_ms())
+    if (topic.deleted_ms or 0) > needed.released_ms(config.delete_delay_ms):
         return
     found = Sum()
     for file in files:
@@ -292,12 +294,13 @@ def _shared_garbage(
 ) -> _SharedGarbage:
     """Return the findings about shared segments on an image; `sizes` are those of files."""
     delay_ms = max(config.delete_delay_ms for config in _configs(image))
+    released_ms = pinned(image, now_ms).released_ms(delay_ms)
     # A row refuses new slices. After it is forgotten, the horizon refuses them instead.
     unused = [
         path
         for path, one in image.shared.items()
         if one.unused_ms is not None
-        and one.unused_ms <= now_ms - delay_ms
+        and one.unused_ms <= released_ms
         and (born_ms(path) or 0) < horizon_ms
     ]
     born = {path: born_ms(path) for path in sizes if path not in image.shared}

@@ -54,6 +54,7 @@ from sparklog.metadata.follow import RESTORE, FollowedLog
 from sparklog.metadata.history.read import record_at
 from sparklog.metadata.image import Image
 from sparklog.metadata.names import ENTRIES, edits_name, entry_path
+from sparklog.metadata.plans.backups import PREFIX as BACKUPS
 from sparklog.record.checksum import crc32c
 from sparklog.storage.files import Files
 from sparklog.storage.log_dir import probe_conditional_put
@@ -130,7 +131,7 @@ class MetadataLog(FollowedLog):
     def begin_incarnation(self, log_id: str) -> Committed:
         """Begin a new incarnation, after a restore: followers of the old one refuse its entries.
 
-        It has no gateways: those that are registered serve the original.
+        It has no gateways and no backups: those that are registered are the original's.
         """
         next_id = ids_after_restore(self.image().next_producer_id)
         ended, self._log_id = self._log_id, log_id
@@ -144,6 +145,7 @@ class MetadataLog(FollowedLog):
                 next_producer_id=next_id,
                 brokers=dict.fromkeys(image.brokers),
                 replaces={node_id: one.incarnation for node_id, one in gateways},
+                leases={name: None for name in image.leases if name.startswith(BACKUPS)},
             )
 
         return self.commit(plan)

@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ from tests.metadata_logs import NOW_MS, World, names
 from tests.sweeping import DAY_MS, later, remove, sweep
 
 AT_ONCE = {"file.delete.delay.ms": 0, "sparklog.reader.grace.ms": 0, "retention.ms": -1}
-CHECK = {"repair": False, "records": False, "table": False}
+CHECK: dict[str, Any] = {"repair": False, "records": False, "table": False}
 LONG_AGO = ManualClock(SystemClock().now_ms() - DAY_MS)
 
 

@@ -70,7 +70,7 @@ class _Bounds(NamedTuple):
 def _bounds(context: JobContext, topic: TopicDescription) -> _Bounds:
     config = TopicConfig.parse(context.catalog.topic_image(topic).description.configs)
     now_ms = context.clock.now_ms()
-    needed = pinned(context.catalog.image(), now_ms)
+    needed = pinned(context.catalog.log.last_image, now_ms)
     return _Bounds(
         needed.released_ms(config.delete_delay_ms), max(0, now_ms - config.orphan_retention_ms)
     )

@@ -104,7 +104,7 @@ def deleted_topic_step(
 ) -> Iterator[Step]:
     """Yield the step of a deleted topic, if it was deleted long enough ago."""
     config = TopicConfig.parse(topic.configs)
-    needed = pinned(context.catalog.image(), context.clock.now_ms())
+    needed = pinned(context.catalog.log.last_image, context.clock.now_ms())
     if (topic.deleted_ms or 0) > needed.released_ms(config.delete_delay_ms):
         return
     found = Sum()

@@ -131,6 +131,11 @@ EVERYBODY: Final = Token(
 """Every client, if there is no file of tokens."""
 
 
+def name_of(client: Principal | None) -> str | None:
+    """Return the name of a client that has shown who it is; None for any other."""
+    return None if client is None or client is EVERYBODY else client.name
+
+
 class Tokens:
     """The tokens and users of a service. Without a file every client is EVERYBODY.
 

@@ -126,8 +126,11 @@ class EachTopic:
         def plan(image: Image) -> Edit | Done:
             outcomes[:] = _outcomes(change_on(image), wanted)
             topics = [one for one in outcomes if isinstance(one, TopicDescription)]
-            changed = [one for one in topics if one != _before(image, one)]
-            return described_edit(operation, changed, image) if changed else Done()
+            found = [image.topic(one.topic_id) for one in topics]
+            were = [one.description for one in found if one is not None]
+            before = {one.topic_id: one for one in were}
+            changed = [one for one in topics if one != before.get(one.topic_id)]
+            return described_edit(operation, changed, before.values(), image) if changed else Done()
 
         if validate_only:
             plan(self._catalog.image())
@@ -167,11 +170,6 @@ def _outcomes(change: Change[Wanted], wanted: Iterable[Wanted]) -> list[Outcome]
         except UsageError as error:
             outcomes.append(error)
     return outcomes
-
-
-def _before(image: Image, topic: TopicDescription) -> TopicDescription | None:
-    found = image.topic(topic.topic_id)
-    return None if found is None else found.description
 
 
 def _trimmed(

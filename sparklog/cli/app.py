@@ -59,7 +59,7 @@ COMMANDS: Final = {
     ),
     "log": Command(
         "log",
-        "Show the commits of the log dir, the newest first: time, operation, topics.",
+        "Show the commits of the log dir, the newest first: time, operation, author, topics.",
     ),
     "import": Command(
         "import_log",
@@ -82,6 +82,7 @@ COMMANDS: Final = {
         "restore",
         "Make a restored copy a log dir of its own: a new cluster id, a new incarnation.",
     ),
+    "backup": Command("backup", "Keep the files of a version while they are copied."),
     "rest": Command("services", "Serve the log dir over HTTP until SIGTERM."),
     "gateway": Command("services", "Serve the log dir to Kafka's clients until SIGTERM."),
     "topic": Command("topic", "Create, list, describe, alter, delete and undelete topics."),

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeVar, get_type_hint
 import typer
 from typer.core import TyperCommand
 
+from sparklog.author import name_program
 from sparklog.cli.output import open_stdout, print_json
 from sparklog.errors import InvalidOptionError, SparklogWarning, UsageError
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
@@ -212,6 +213,7 @@ def add_command_of(
 
     def run(context: typer.Context, arguments: Arguments) -> None:
         open_stdout()
+        name_program(context.command_path.removeprefix("sparklog "))
         whole = _with_root(arguments, context)
         if whole.quiet:
             warnings.simplefilter("ignore", SparklogWarning)

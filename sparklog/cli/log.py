@@ -1,7 +1,7 @@
 """`sparklog log`: the commits of a log dir."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -11,6 +11,9 @@ from sparklog.config.times import iso_time
 
 if TYPE_CHECKING:
     from sparklog.metadata.history.files import HistoryRecord
+
+AUTHOR: Final = ("who", "principal")
+"""The parameters that say who made a commit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +35,7 @@ class LogArguments(CommonArguments):
 
 
 def log(arguments: LogArguments) -> None:
-    """Show the commits of the log dir, the newest first: time, operation, topics."""
+    """Show the commits of the log dir, the newest first: time, operation, author, topics."""
     from sparklog.metadata.history.read import history
 
     found = history(
@@ -47,10 +50,16 @@ def log(arguments: LogArguments) -> None:
             print_json(_as_json(record))
         return
     rows = (
-        [record.version, iso_time(record.timestamp_ms), record.operation, _told(record)]
+        [
+            record.version,
+            iso_time(record.timestamp_ms),
+            record.operation,
+            _author(record),
+            _told(record),
+        ]
         for record in found
     )
-    print_long(["version", "time", "operation", "parameters"], rows)
+    print_long(["version", "time", "operation", "who", "parameters"], rows)
 
 
 def _as_json(record: "HistoryRecord") -> dict[str, Any]:
@@ -64,7 +73,14 @@ def _as_json(record: "HistoryRecord") -> dict[str, Any]:
 
 
 def _told(record: "HistoryRecord") -> str:
-    return " ".join(f"{name}={value}" for name, value in record.parameters.items())
+    told = record.parameters.items()
+    return " ".join(f"{name}={value}" for name, value in told if name not in AUTHOR)
+
+
+def _author(record: "HistoryRecord") -> str:
+    """Return the process, and in brackets the client that it acted for."""
+    process, client = (record.parameters.get(name) for name in AUTHOR)
+    return f"{process or ''} ({client})" if client else process or ""
 
 
 def add_to(app: typer.Typer) -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_SPAN: Final = re.compile(r"-([0-9]{1,15})(ms|s|m|h|d)", re.ASCII)
+_SPAN: Final = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)", re.ASCII)
 _UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -17,10 +17,16 @@ def time_ms(text: str, now_ms: int) -> int | None:
     """
     if re.fullmatch(r"\d{1,18}", text, re.ASCII):
         return int(text)
-    if span := _SPAN.fullmatch(text):
-        return max(0, now_ms - int(span[1]) * _UNIT_MS[span[2]])
+    if text.startswith("-") and (span := span_ms(text[1:])) is not None:
+        return max(0, now_ms - span)
     ms = iso_ms(text)
     return ms if ms is not None and ms >= 0 else None
+
+
+def span_ms(text: str) -> int | None:
+    """Return a span of time such as 48h, in ms, s, m, h or d, as ms; None if it is none."""
+    span = _SPAN.fullmatch(text)
+    return None if span is None else int(span[1]) * _UNIT_MS[span[2]]
 
 
 def iso_ms(text: str) -> int | None:

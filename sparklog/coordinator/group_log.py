@@ -38,6 +38,7 @@ from sparklog.coordinator.requests import (
     ListRequest,
     MemberIdentity,
     Now,
+    OffsetDeleteRequest,
     Request,
 )
 from sparklog.coordinator.shard import Shard
@@ -50,6 +51,7 @@ from sparklog.errors import (
     UnexpectedAppendOffsetError,
 )
 from sparklog.log_reader import TopicReader
+from sparklog.metadata import told
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicDescription, TopicPartition
 
@@ -58,6 +60,7 @@ TRIES_MAX: Final = 50
 FOLLOWED_MS: Final = 3_600_000
 """A partition that was not read for longer is read again from its start: compaction may have
 removed tombstones of records that were read."""
+EXPIRED: Final = {"why": "expired offsets"}
 COMMITS_MAX: Final = 500_000
 """The most records of a partition that are read to find a group's commits."""
 
@@ -210,12 +213,13 @@ class GroupLog:
         with self._lock:
             topic = offsets_topic(self._catalog, self._catalog.clock, NUM_PARTITIONS)
             number = partition_of(group_id, topic.num_partitions)
+            parameters = _told(group_id, request)
             for _ in range(TRIES_MAX):
                 found, effects = self._newest(topic, number), Effects()
                 del self._followed[number]  # kept again after its records are in the log
                 epoch = self._without_members(found, group_id, effects)
                 answer = _answered(found.shard, request, effects, self._now())
-                if not effects.records or self._has_appended(found, effects, epoch):
+                if not effects.records or self._has_appended(found, effects, epoch, parameters):
                     self._followed[number] = found
                     return answer
         raise CommitConflictError(
@@ -273,7 +277,7 @@ class GroupLog:
         found, now = self._newest(topic, number), Now(0, self._catalog.clock.now_ms())
         del self._followed[number]  # it drops offsets that may stay in the log
         while (effects := found.shard.expire(now)).records:
-            if not (dry_run or self._has_appended(found, effects, None)):
+            if not (dry_run or self._has_appended(found, effects, None, EXPIRED)):
                 return
             if count := sum(is_offset(one.key) for one in effects.records):
                 removed[number] = removed.get(number, 0) + count
@@ -323,7 +327,9 @@ class GroupLog:
             pass  # another change was first
         return epoch
 
-    def _has_appended(self, found: _Followed, effects: Effects, epoch: int | None) -> bool:
+    def _has_appended(
+        self, found: _Followed, effects: Effects, epoch: int | None, parameters: Mapping[str, str]
+    ) -> bool:
         """Append at the end that was read; return False if another process has appended first.
 
         Deletions of more offsets or members than a batch holds are several commits.
@@ -336,7 +342,7 @@ class GroupLog:
         for records in cut(effects.records, bytes_max):
             batch = batch_of(records, self._catalog.clock.now_ms())
             slot = Slot(Append(found.topic.topic_id, found.number, batch, epoch, found.end_offset))
-            AppendWriter(self._catalog).write([slot])
+            AppendWriter(self._catalog, parameters=parameters).write([slot])
             if isinstance(slot.outcome, UnexpectedAppendOffsetError | FencedLeaderEpochError):
                 return False
             if not isinstance(slot.outcome, Appended):
@@ -352,6 +358,16 @@ def _members(shard: Shard, group_id: str) -> tuple[MemberIdentity, ...]:
     found = [_answered(shard, one, Effects(), Now(0, 0)) for one in kinds]
     members = [member for group in found if group is not None for member in group.members]
     return tuple(MemberIdentity(one.member_id, one.instance_id) for one in members)
+
+
+def _told(group_id: str, request: Request) -> dict[str, str]:
+    """Return the parameters of a change's commit: the group, and what becomes of its offsets."""
+    if isinstance(request, CommitRequest):
+        offsets = {place: one.offset for place, one in request.offsets.items()}
+        return {"groups": group_id, "offsets": told.offsets(offsets.items())}
+    if isinstance(request, OffsetDeleteRequest):
+        return {"groups": group_id, "deletedOffsets": told.listed(map(str, request.partitions))}
+    return {"groups": group_id, "why": "deleted"}
 
 
 def _answered(shard: Shard, request: Request, effects: Effects, now: Now) -> Any:

@@ -34,7 +34,7 @@ from sparklog.group_commit.failed_firsts import FailedFirsts
 from sparklog.log_writer import SharedSegment, SharedSegments, WriteOptions
 from sparklog.metadata.batch import CheckedEdit
 from sparklog.metadata.catalog import PRODUCER_ID_EXPIRATION_MS, Catalog, check_partition
-from sparklog.metadata.edit import Done
+from sparklog.metadata.edit import NOTHING, Done
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import Committed, Plan
 from sparklog.metadata.plans.topics import live_topic
@@ -58,8 +58,11 @@ class AppendWriter:
         *,
         flush: bool = True,
         grows: bool = False,
+        parameters: Mapping[str, str] = NOTHING,
     ) -> None:
         """`flush` says whether segments are synced; the entry always is.
+
+        `parameters` tell about each commit, besides its topics and counts.
 
         With `grows` the groups of a second share one segment on a local disk; call `close` at the
         end then.
@@ -69,6 +72,7 @@ class AppendWriter:
         self._options = WriteOptions(flush=flush)
         self._shared = SharedSegments(catalog.files, catalog.clock, grow=grows)
         self._failed = FailedFirsts()
+        self._parameters = parameters
 
     def write(self, slots: Sequence[Slot], companions: Companions | None = None) -> Image | None:
         """Write and commit; set the outcome of every slot. Batches of a partition keep their order.
@@ -261,7 +265,7 @@ class AppendWriter:
         def plan(image: Image) -> CheckedEdit | Done:
             admission = Admission(image.transactional_ids, self._failed)
             placed = [(one, one.placed(image, admission)) for one in topics]
-            return group_edit(placed, admission.changed)
+            return group_edit(placed, admission.changed, self._parameters)
 
         return counting(plan, self._counts)
 

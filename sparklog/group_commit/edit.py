@@ -44,11 +44,14 @@ def topic_edit(image: Image, topic_id: str, fields: dict[str, Any]) -> TopicEdit
 
 
 def group_edit(
-    placed: Sequence[tuple[Part, TopicEdit | None]], ids: Mapping[str, TransactionalId] = NOTHING
+    placed: Sequence[tuple[Part, TopicEdit | None]],
+    ids: Mapping[str, TransactionalId] = NOTHING,
+    parameters: Mapping[str, str] = NOTHING,
 ) -> CheckedEdit | Done:
     """Return the edit of a group; Done if no part of it has an edit.
 
     `placed` are the parts and their edits (`topic_edit`). `ids` are transactional ids that change.
+    `parameters` tell more about the group.
     """
     topics = {part.topic_id: edit for part, edit in placed if edit is not None}
     if not topics:
@@ -57,7 +60,7 @@ def group_edit(
     return CheckedEdit(
         Edit(
             operation=PRODUCE,
-            parameters=parameters_of(names, topics.values()),
+            parameters={**parameters_of(names, topics.values()), **parameters},
             topics=topics,
             transactional_ids=ids,
         )

@@ -18,6 +18,7 @@ from sparklog.errors import ForgottenTopicError, MissingFileError, SparklogError
 from sparklog.fleet import Fleet
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import TopicImage
+from sparklog.metadata.plans.backups import Pinned, pinned
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
 
@@ -85,6 +86,15 @@ class JobContext:
         if image.is_erased:
             raise ForgottenTopicError(f"topic {topic.name!r} ({topic.topic_id}) is being erased")
         return image
+
+    def to_vacuum(self, topic: TopicDescription) -> tuple[TopicImage, Pinned]:
+        """Return a topic as it is now, and what backups need of it. Raises ForgottenTopicError.
+
+        The needs are not older than the topic: a backup that began before a segment was removed
+        is among them.
+        """
+        image = self.catalog.topic_image(topic)
+        return image, pinned(self.catalog.log.last_image, self.clock.now_ms())
 
     def are_gone(
         self, topic: TopicDescription, entries: Iterable[SegmentEntry], error: SparklogError

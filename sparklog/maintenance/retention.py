@@ -98,18 +98,30 @@ def _expired_offsets(context: JobContext, topics: Sequence[str]) -> Iterator[Ste
 def _execute(context: JobContext, topic: TopicDescription) -> Outcome:
     now_ms = context.clock.now_ms()
     removed: list[_Removal] = []
+    why: dict[str, str] = {}
 
     def plan(image: TopicImage) -> TopicEdit | Done:
         removed[:] = _removals(image, now_ms)
+        why["why"] = _why(removed)
         return _edit(removed)
 
-    context.catalog.commit(topic, plan, operation="RETENTION")
+    context.catalog.commit(topic, plan, operation="RETENTION", parameters=why)
     return Outcome(
         counts={
             "segments": sum(removal.gone.num_rows for removal in removed),
             "bytes": sum(removal.bytes for removal in removed),
         }
     )
+
+
+def _why(removals: Sequence[_Removal]) -> str:
+    """Return how many segments each rule removes, as text."""
+    rules = {
+        "log start offset": sum(one.expired.by_start_offset for one in removals),
+        "retention.bytes": sum(one.expired.by_size for one in removals),
+        "retention.ms": sum(one.expired.by_time for one in removals),
+    }
+    return ", ".join(f"{rule}: {count}" for rule, count in rules.items() if count)
 
 
 def _edit(removals: Sequence[_Removal]) -> TopicEdit | Done:

@@ -23,6 +23,7 @@ from sparklog.log.vacuum import horizon_above
 from sparklog.maintenance.deleting import delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.maintenance.table_commit import commit_change
+from sparklog.metadata.plans.backups import pinned
 from sparklog.model import TopicDescription
 from sparklog.storage.files import FileStat
 from sparklog.table.delta_log import DELTA_LOG
@@ -69,7 +70,10 @@ class _Bounds(NamedTuple):
 def _bounds(context: JobContext, topic: TopicDescription) -> _Bounds:
     config = TopicConfig.parse(context.catalog.topic_image(topic).description.configs)
     now_ms = context.clock.now_ms()
-    return _Bounds(now_ms - config.delete_delay_ms, max(0, now_ms - config.orphan_retention_ms))
+    needed = pinned(context.catalog.log.last_image, now_ms)
+    return _Bounds(
+        needed.released_ms(config.delete_delay_ms), max(0, now_ms - config.orphan_retention_ms)
+    )
 
 
 def _path(topic: TopicDescription, file: FileStat) -> str:

@@ -35,6 +35,7 @@ from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.edit import ALL_FILES_MS, Done, Edit, TopicEdit
 from sparklog.metadata.image import Image
 from sparklog.metadata.leftovers import leftovers
+from sparklog.metadata.plans.backups import pinned
 from sparklog.metadata.topic_image import shared_slices
 from sparklog.model import TopicDescription
 from sparklog.storage.files import FileStat
@@ -99,7 +100,8 @@ def deleted_topic_step(
 ) -> Iterator[Step]:
     """Yield the step of a deleted topic, if it was deleted long enough ago."""
     config = TopicConfig.parse(topic.configs)
-    if (topic.deleted_ms or 0) > context.clock.now_ms() - config.delete_delay_ms:
+    needed = pinned(context.catalog.log.last_image, context.clock.now_ms())
+    if (topic.deleted_ms or 0) > needed.released_ms(config.delete_delay_ms):
         return
     found = Sum()
     for file in files:

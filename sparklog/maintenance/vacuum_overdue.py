@@ -22,6 +22,7 @@ from sparklog.maintenance.vacuum_shared import horizon_of, shared_steps, unused_
 from sparklog.maintenance.vacuum_topic import UnneededRows, topic_steps
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.image import Image, TopicImage
+from sparklog.metadata.plans.backups import Pinned, pinned
 from sparklog.model import TopicDescription
 
 VACUUM_JOB: Final = "vacuum"
@@ -54,27 +55,28 @@ def _tried(name: str, steps: Iterator[Step]) -> Iterator[Step]:
 
 
 def _topic_steps(context: JobContext, image: Image, topic: TopicDescription) -> Iterator[Step]:
-    opened, now_ms = image.topic(topic.topic_id), context.clock.now_ms()
-    if opened is not None and opened.is_open and _is_overdue(partial(_rows_of, opened), now_ms):
+    opened, needed = image.topic(topic.topic_id), pinned(image, context.clock.now_ms())
+    if opened is not None and opened.is_open and _is_overdue(partial(_rows_of, opened), needed):
         files = context.files.list(topic_directory(topic), recursive=True)
         yield from topic_steps(context, topic, files)
 
 
 def _shared_steps(context: JobContext, image: Image) -> Iterator[Step]:
-    if _is_overdue(partial(_shared_rows_of, image), context.clock.now_ms()):
+    if _is_overdue(partial(_shared_rows_of, image), pinned(image, context.clock.now_ms())):
         found = LogDirFiles(image)
         found.add(SHARED, context.files.list(SHARED))
         yield from shared_steps(context, context.catalog.image(), found.shared)
 
 
-def _is_overdue(rows_at: Callable[[int], int], now_ms: int) -> bool:
-    """Return whether a step is overdue; `rows_at` tells how many rows may go at a time (ms)."""
-    return rows_at(now_ms) >= MANY or rows_at(now_ms - LATE_MS) > 0
+def _is_overdue(rows_at: Callable[[Pinned], int], needed: Pinned) -> bool:
+    """Return whether a step is overdue; `rows_at` tells how many rows may go at a time."""
+    earlier = needed._replace(now_ms=needed.now_ms - LATE_MS)
+    return rows_at(needed) >= MANY or rows_at(earlier) > 0
 
 
-def _rows_of(topic: TopicImage, now_ms: int) -> int:
-    return sum(UnneededRows.of(topic, now_ms))
+def _rows_of(topic: TopicImage, needed: Pinned) -> int:
+    return sum(UnneededRows.of(topic, needed))
 
 
-def _shared_rows_of(image: Image, now_ms: int) -> int:
-    return len(unused_segments(image, horizon_of(image, now_ms), now_ms))
+def _shared_rows_of(image: Image, needed: Pinned) -> int:
+    return len(unused_segments(image, horizon_of(image, needed.now_ms), needed))

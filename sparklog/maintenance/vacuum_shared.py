@@ -24,6 +24,7 @@ from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.maintenance.parts import parts_of
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image
+from sparklog.metadata.plans.backups import Pinned, pinned
 
 VACUUM: Final = "VACUUM"
 UNLINKING: Final = "unlinking shared segments"
@@ -69,7 +70,10 @@ def commit_horizon(context: JobContext, births_ms: Collection[int] | None) -> Im
         limit_ms = horizon_of(image, now_ms)
         horizon_ms = limit_ms if births_ms is None else horizon_above(births_ms, limit_ms)
         is_higher = horizon_ms > image.horizon_ms
-        return Edit(operation=VACUUM, horizon_ms=horizon_ms) if is_higher else Done()
+        if not is_higher:
+            return Done()
+        told = {"horizonMs": str(horizon_ms)}
+        return Edit(operation=VACUUM, parameters=told, horizon_ms=horizon_ms)
 
     return context.catalog.log.commit(plan).image
 
@@ -110,15 +114,15 @@ class _Garbage:
         return rows
 
 
-def unused_segments(image: Image, horizon_ms: int, now_ms: int) -> list[str]:
+def unused_segments(image: Image, horizon_ms: int, needed: Pinned) -> list[str]:
     """Return the shared segments whose file and row may go."""
-    delay_ms = max(config.delete_delay_ms for config in _configs(image))
+    released_ms = needed.released_ms(max(config.delete_delay_ms for config in _configs(image)))
     # A row refuses new slices. After it is forgotten, the horizon refuses them instead.
     return [
         path
         for path, one in image.shared.items()
         if one.unused_ms is not None
-        and one.unused_ms <= now_ms - delay_ms
+        and one.unused_ms <= released_ms
         and (born_ms(path) or 0) < horizon_ms
     ]
 
@@ -127,7 +131,7 @@ def _garbage(image: Image, sizes: Mapping[str, int], horizon_ms: int, now_ms: in
     """Return the findings about shared segments on an image; `sizes` are those of files."""
     born = {path: born_ms(path) for path in sizes if path not in image.shared}
     return _Garbage(
-        sorted(unused_segments(image, horizon_ms, now_ms)),
+        sorted(unused_segments(image, horizon_ms, pinned(image, now_ms))),
         [path for path, ms in born.items() if ms is not None and ms < horizon_ms],
         [path for path, ms in born.items() if ms is None],
         sizes,

@@ -35,6 +35,7 @@ from sparklog.metadata.check import paths_of
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import TopicImage
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS
+from sparklog.metadata.plans.backups import Pinned
 from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 from sparklog.storage.files import FileStat
 from sparklog.table.schema import TABLE
@@ -53,11 +54,10 @@ def topic_steps(
 
     `files` are all files of the topic, sorted by path.
     """
-    now_ms = context.clock.now_ms()
     of_table: list[FileStat] = []
     try:
-        image = context.catalog.topic_image(topic)
-        garbage = _garbage(topic, image, _of_log(topic_directory(topic), files, of_table), now_ms)
+        image, needed = context.to_vacuum(topic)
+        garbage = _garbage(topic, image, _of_log(topic_directory(topic), files, of_table), needed)
     except SparklogError as error:
         yield failing_step(topic.name, error)
         return
@@ -91,10 +91,11 @@ class UnneededRows(NamedTuple):
     producers: int
 
     @classmethod
-    def of(cls, image: TopicImage, now_ms: int) -> "UnneededRows":
+    def of(cls, image: TopicImage, needed: Pinned) -> "UnneededRows":
         """Count them; `image` is opened. Raises InvalidConfigError."""
+        now_ms = needed.now_ms
         return cls(
-            image.removed_until(_released_ms(image.description, now_ms)),
+            image.removed_until(_released_ms(image.description, needed)),
             image.receipts_unused_since(now_ms - RECEIPT_TTL_MS),
             image.producers_unused_since(now_ms - PRODUCER_ID_EXPIRATION_MS),
         )
@@ -134,15 +135,15 @@ class _Garbage:
 
 
 def _garbage(
-    topic: TopicDescription, image: TopicImage, files: Iterable[FileStat], now_ms: int
+    topic: TopicDescription, image: TopicImage, files: Iterable[FileStat], needed: Pinned
 ) -> _Garbage:
     """Count the garbage among a topic's files by an image; `files` are sorted by path."""
     found: dict[tuple[Fate, int | None], Sum] = {}
     listed: list[FileStat] = []
     orphans_ms = -1
     removed = image.removed
-    horizon_ms = _horizon_ms(TopicConfig.parse(topic.configs), now_ms)
-    for folder, judged in _judged(topic, image, removed, files, now_ms, horizon_ms):
+    horizon_ms = _horizon_ms(TopicConfig.parse(topic.configs), needed.now_ms)
+    for folder, judged in _judged(topic, image, removed, files, needed, horizon_ms):
         number = folder.rpartition("-")[2]
         partition = int(number) if number.isdecimal() else None
         for fate, file in judged:
@@ -154,7 +155,7 @@ def _garbage(
     return _Garbage(
         listed if len(listed) <= UNLINKED_MAX else None,
         found,
-        UnneededRows.of(image, now_ms),
+        UnneededRows.of(image, needed),
         orphans_ms,
     )
 
@@ -164,7 +165,7 @@ def _judged(
     image: TopicImage,
     removed: Iterable[SegmentEntry],
     files: Iterable[FileStat],
-    now_ms: int,
+    needed: Pinned,
     horizon_ms: int,
 ) -> Iterator[tuple[str, list[tuple[Fate, FileStat]]]]:
     """Yield the directories of a topic, each with its files that are not kept and their fates.
@@ -173,7 +174,7 @@ def _judged(
     are kept if they are younger than `horizon_ms`.
     """
     config = TopicConfig.parse(topic.configs)
-    names = _Names(topic, image, removed, now_ms - config.delete_delay_ms)
+    names = _Names(topic, image, removed, needed.released_ms(config.delete_delay_ms))
     for folder, some in groupby(files, key=lambda file: file.path.split("/", 2)[1]):
         inside = {file.path.partition("/")[2]: file for file in some}
         kept, released = names.of(folder)
@@ -182,16 +183,17 @@ def _judged(
 
 
 def _forgettable(
-    topic: TopicDescription, removed: Iterable[SegmentEntry], now_ms: int
+    topic: TopicDescription, removed: Iterable[SegmentEntry], needed: Pinned
 ) -> list[SegmentEntry]:
     """Return the removed segments whose rows are no longer needed by a reader or a commit."""
-    released_ms = _released_ms(topic, now_ms)
+    released_ms = _released_ms(topic, needed)
     return [entry for entry in removed if (entry.removed_ms or 0) <= released_ms]
 
 
-def _released_ms(topic: TopicDescription, now_ms: int) -> int:
+def _released_ms(topic: TopicDescription, needed: Pinned) -> int:
     """Return the time (ms) of the latest removals whose rows are no longer needed."""
-    return now_ms - max(TopicConfig.parse(topic.configs).delete_delay_ms, COMMIT_TIMEOUT_MS)
+    delay_ms = TopicConfig.parse(topic.configs).delete_delay_ms
+    return needed.released_ms(max(delay_ms, COMMIT_TIMEOUT_MS))
 
 
 def _horizon_ms(config: TopicConfig, now_ms: int) -> int:
@@ -239,7 +241,7 @@ def _execute(context: JobContext, topic: TopicDescription, garbage: _Garbage) ->
 
     def plan(image: TopicImage) -> TopicEdit | Done:
         limit_ms = _horizon_ms(TopicConfig.parse(image.description.configs), now_ms)
-        gone = _forgettable(image.description, image.removed, now_ms)
+        gone = _forgettable(image.description, image.removed, Pinned(now_ms))
         births_ms = (born_ms(path) or 0 for entry in gone for path in paths_of(entry))
         horizon_ms = horizon_above([garbage.orphans_ms, *births_ms], limit_ms)
         is_higher = horizon_ms > image.vacuum_horizon_ms
@@ -248,17 +250,17 @@ def _execute(context: JobContext, topic: TopicDescription, garbage: _Garbage) ->
     try:
         catalog.commit(topic, plan, operation=VACUUM)
     except StorageFullError:
-        _unlink(context, _doomed(context, catalog.topic_image(topic), garbage, now_ms))
+        _unlink(context, _doomed(context, *context.to_vacuum(topic), garbage))
         catalog.commit(topic, plan, operation=VACUUM)
-    image = catalog.topic_image(topic)
+    image, needed = context.to_vacuum(topic)
     topic = image.description  # its configs may have changed since the run began
     if image.deleted_ms is not None:
         return Outcome(counts={"conflicts": 1})  # deleted meanwhile: its own step erases it
     directory = topic_directory(topic)
-    unlinked, unknown, failed = _unlink(context, _doomed(context, image, garbage, now_ms))
+    unlinked, unknown, failed = _unlink(context, _doomed(context, image, needed, garbage))
     forgotten = [
         entry.key
-        for entry in _forgettable(topic, image.removed, now_ms)
+        for entry in _forgettable(topic, image.removed, needed)
         if not failed or not any(f"{directory}/{path}" in failed for path in paths_of(entry))
     ]
     receipts_ms, producers_ms = now_ms - RECEIPT_TTL_MS, now_ms - PRODUCER_ID_EXPIRATION_MS
@@ -289,7 +291,7 @@ def _execute(context: JobContext, topic: TopicDescription, garbage: _Garbage) ->
 
 
 def _doomed(
-    context: JobContext, image: TopicImage, garbage: _Garbage, now_ms: int
+    context: JobContext, image: TopicImage, needed: Pinned, garbage: _Garbage
 ) -> Iterator[tuple[Fate, FileStat]]:
     """Yield a topic's garbage by an image's horizon: commits refuse older files, and no others."""
     topic = image.description
@@ -297,7 +299,7 @@ def _doomed(
     if garbage.listed is None:
         directory = topic_directory(topic)
         files = _of_log(directory, context.files.list(directory, recursive=True), [])
-    judged = _judged(topic, image, image.removed, files, now_ms, image.vacuum_horizon_ms)
+    judged = _judged(topic, image, image.removed, files, needed, image.vacuum_horizon_ms)
     return chain.from_iterable(some for _, some in judged)
 
 

@@ -8,7 +8,7 @@ edits of the plans before it, so the error is final only when they land.
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import orjson
 
@@ -22,6 +22,8 @@ from sparklog.metadata.entry import encode_appends, encode_edits
 from sparklog.metadata.image import Image
 
 T = TypeVar("T", bound=BaseException)
+COUNTS: Final = frozenset({"segments", "records", "bytes", "removed"})
+"""Parameters of a commit that are added up, if several commits share an entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +72,17 @@ class Request:
         *,
         is_patient: bool = False,
         ready: Ready = nothing_to_wait_for,
+        principal: str | None = None,
     ) -> None:
         """`is_patient` is `patient` of `MetadataLog.commit`.
 
         `ready` is called before the entry gets its name, if the plan has returned an edit.
+        `principal` is the client that asks for the commit.
         """
         self.plan = plan
         self.topics = topics
         self.is_patient = is_patient
+        self.principal = principal
         self._ready = ready
         self.is_settled = False
         self._planned: Committed | Exception | None = None
@@ -178,11 +183,36 @@ def _written(edit: Edit) -> tuple[bytes, Edit]:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One try of a batch: the edits, their JSON as one list, and the image after them."""
+    """One try of a batch: the edits, their JSON as one list, and the image after them.
+
+    `principals` are the clients that asked for them, and None for an edit without a client.
+    """
 
     edits: Sequence[Edit]
     data: bytes
     image: Image
+    principals: Collection[str | None] = ()
+
+    def parameters(self, who: str) -> dict[str, str]:
+        """Return the entry's parameters: those of its edits, and the process that commits them.
+
+        Counts are added up. If one client asked for the whole entry, it is there, too.
+        """
+        told: dict[str, str] = {}
+        for edit in self.edits:
+            for name, value in edit.parameters.items():
+                told[name] = _joined(name, told[name], value) if name in told else value
+        told["who"] = who
+        (principal, *others) = (*self.principals, None)
+        if principal is not None and others == [None]:
+            told["principal"] = principal
+        return told
+
+
+def _joined(name: str, first: str, second: str) -> str:
+    if name in COUNTS:
+        return str(int(first) + int(second))
+    return ", ".join(dict.fromkeys((*first.split(", "), *second.split(", "))))
 
 
 class Batch:
@@ -212,13 +242,15 @@ class Batch:
         """Run the plans of all requests without an outcome, one after another."""
         edits: list[Edit] = []
         parts: list[bytes] = []
+        principals: set[str | None] = set()
         for request in self.waiting:
             planned = request.run(image, stamp, is_first=not edits)
             if planned is not None:
                 edit, data, image = planned
                 edits.append(edit)
                 parts.append(data[1:-1])
-        return Planned(edits, b"[" + b",".join(parts) + b"]", image)
+                principals.add(request.principal)
+        return Planned(edits, b"[" + b",".join(parts) + b"]", image, principals)
 
     def await_files(self) -> None:
         """Wait for the files that the planned edits name.

@@ -15,11 +15,12 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.log.names import topic_dir
+from sparklog.metadata import told
 from sparklog.metadata.edit import Done, Edit, LogVersion, Receipt, ReceiptKey, TopicEdit
 from sparklog.metadata.housekeeping import keep_house
 from sparklog.metadata.image import Image, PartitionLog, TopicImage, added_ranges
 from sparklog.metadata.log import MetadataLog
-from sparklog.model import OffsetRange, TopicDescription
+from sparklog.model import OffsetRange, TopicDescription, TopicPartition
 from sparklog.storage.files import Files
 from sparklog.storage.log_dir import open_log_dir
 
@@ -229,9 +230,10 @@ class Catalog:
 
 
 def parameters_of(names: Iterable[str], edits: Collection[TopicEdit]) -> dict[str, str]:
-    """Return the parameters of a commit, for people: the topics' names, and counts of their edits.
+    """Return the parameters of a commit, for people: the topics' names, and what was done to them.
 
-    The counts are of segments, records, bytes, and removed segments.
+    The counts are of segments, records, bytes, and removed segments. Log start offsets are told
+    where the commit raises them.
     """
     segments = [entry for edit in edits for entry in edit.segments]
     removed = sum(len(edit.remove) for edit in edits)
@@ -242,7 +244,17 @@ def parameters_of(names: Iterable[str], edits: Collection[TopicEdit]) -> dict[st
         counts["bytes"] = sum(entry.log_bytes for entry in segments)
     if removed:
         counts["removed"] = removed
-    return {"topics": ", ".join(names), **{name: str(count) for name, count in counts.items()}}
+    names = list(names)
+    found = {"topics": ", ".join(names), **{name: str(one) for name, one in counts.items()}}
+    if any(edit.partitions for edit in edits):
+        starts = told.offsets(
+            (TopicPartition(name, number), state.log_start_offset)
+            for name, edit in zip(names, edits, strict=True)
+            for number, state in edit.partitions.items()
+            if state.log_start_offset
+        )
+        found |= {"logStartOffsets": starts} if starts else {}
+    return found
 
 
 def topic_of(image: Image, topic: TopicDescription) -> TopicImage:

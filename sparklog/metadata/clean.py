@@ -1,7 +1,7 @@
 """Cleaning: delete the files that a fold replaced, an hour later (ten minutes on a local disk).
 
-    1  find the newest fold that was published `keep_ms` ago, by the store's own time. Its cover is
-       the limit
+    1  find the newest fold that was published `keep_ms` ago, by the store's own time, and not
+       behind a version that a backup pins. Its cover is the limit
     2  sync the directory of the entries: fold and checkpoint must survive a power cut
     3  write the mark (`marks`)
     4  delete the entries up to the limit
@@ -42,6 +42,7 @@ from sparklog.metadata.names import (
     RUNS,
     last_part,
 )
+from sparklog.metadata.plans.backups import pinned
 from sparklog.storage.files import Files, FileStat
 
 CLEAN_MAX: Final = 32_768
@@ -108,7 +109,9 @@ def _aged_fold(log: MetadataLog, listed: Sequence[FileStat]) -> tuple[int, FoldE
     before_ms = hint.modified_ms - log.keep_ms
     old = (last_part(stat.path) for stat in listed if stat.modified_ms <= before_ms)
     published = (int(match[1]) for name in old if (match := CHECKPOINT_NAME.fullmatch(name)))
-    version = max(published, default=-1)
+    # A backup copies the runs of the newest fold that its version has, and the entries behind it.
+    kept = pinned(log.image(), log.clock.now_ms()).version
+    version = max((one for one in published if kept is None or one <= kept), default=-1)
     entry = log.read_entry(version) if version >= 0 else None
     fold = None if entry is None else fold_of(entry)
     return None if fold is None else (version, fold)

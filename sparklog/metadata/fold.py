@@ -23,7 +23,6 @@ from sparklog.errors import CommitConflictError, CorruptMetadataError, LateWrite
 from sparklog.metadata import delta
 from sparklog.metadata.edit import Done, Edit, FoldEdit, RunFile
 from sparklog.metadata.history.files import (
-    Retention,
     continued,
     unfolded_entry,
     unfolded_records,
@@ -44,7 +43,6 @@ FOLD_AT_THE_LATEST: Final = 1024
 
 FOLD_AT_THE_LATEST_BYTES: Final = 4 * 1024 * 1024
 """A limit: with this many bytes of entries behind the last fold, every committer folds."""
-RETENTION: Final = Retention()
 
 
 def is_due(image: Image, bytes_behind: int) -> bool:
@@ -68,7 +66,6 @@ def is_overdue(image: Image, bytes_behind: int, times: int = 1) -> bool:
 def fold(
     log: MetadataLog,
     *,
-    retention: Retention = RETENTION,
     is_forced: bool = False,
     damaged: Collection[str] = (),
 ) -> Image | None:
@@ -92,7 +89,7 @@ def fold(
     image = log.opened_at(image, [one for one, keys in touched.topics.items() if keys.of_parts])
     runs = _with_run(log, image, rows_since(image, touched), based_on + 1)
     before = replace(image.fold, history=without_damaged(image.fold, damaged))
-    history = continued(log, before, found, runs, retention)
+    history = continued(log, before, found, runs)
     made = FoldEdit(cover, based_on, runs, history)
     return commit_fold(log, made, covered_id=image.stamp.entry_id)
 

@@ -23,6 +23,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import Final
 
+from sparklog.author import principal, who
 from sparklog.clock import Clock
 from sparklog.errors import (
     CommitConflictError,
@@ -53,6 +54,7 @@ from sparklog.metadata.follow import RESTORE, FollowedLog
 from sparklog.metadata.history.read import record_at
 from sparklog.metadata.image import Image
 from sparklog.metadata.names import ENTRIES, edits_name, entry_path
+from sparklog.metadata.plans.backups import PREFIX as BACKUPS
 from sparklog.record.checksum import crc32c
 from sparklog.storage.files import Files
 from sparklog.storage.log_dir import probe_conditional_put
@@ -113,6 +115,7 @@ class MetadataLog(FollowedLog):
             log=log_id,
             timestamp_ms=clock.now_ms(),
             operation=first.operation,
+            parameters={"who": who()},
             actions=delta.table_actions(log_id),
         )
         data = encode(entry, encode_edits([first]))
@@ -128,7 +131,7 @@ class MetadataLog(FollowedLog):
     def begin_incarnation(self, log_id: str) -> Committed:
         """Begin a new incarnation, after a restore: followers of the old one refuse its entries.
 
-        It has no gateways: those that are registered serve the original.
+        It has no gateways and no backups: those that are registered are the original's.
         """
         next_id = ids_after_restore(self.image().next_producer_id)
         ended, self._log_id = self._log_id, log_id
@@ -142,6 +145,7 @@ class MetadataLog(FollowedLog):
                 next_producer_id=next_id,
                 brokers=dict.fromkeys(image.brokers),
                 replaces={node_id: one.incarnation for node_id, one in gateways},
+                leases={name: None for name in image.leases if name.startswith(BACKUPS)},
             )
 
         return self.commit(plan)
@@ -172,7 +176,7 @@ class MetadataLog(FollowedLog):
         StorageError if the entry could not be put; CommitOutcomeUnknownError if it may have landed
         and the slot cannot be read.
         """
-        request = Request(plan, topics, is_patient=patient)
+        request = Request(plan, topics, is_patient=patient, principal=principal())
         self._commit([request])
         answer = request.answer()
         if answer.edit is not None and housekeeping:
@@ -192,7 +196,8 @@ class MetadataLog(FollowedLog):
         fails does not stop the others; its error is its outcome. `ready` waits for the files that
         the edits name: it is called when the entry is written, before it gets its name.
         """
-        requests = [Request(plan, topics, ready=ready) for plan in plans]
+        by = principal()
+        requests = [Request(plan, topics, ready=ready, principal=by) for plan in plans]
         self._commit(requests)
         answers = [request.outcome for request in requests]
         if any(isinstance(one, Committed) and one.edit is not None for one in answers):
@@ -338,9 +343,6 @@ class MetadataLog(FollowedLog):
 
     def _encoded(self, stamp: Stamp, before: Image, planned: Planned) -> bytes:
         """Return the bytes of an entry; edits above EDITS_BYTES_MAX are in a file then, durably."""
-        parameters: dict[str, str] = {}
-        for edit in planned.edits:
-            parameters.update(edit.parameters)
         entry = Entry(
             version=stamp.version,
             id=stamp.entry_id,
@@ -348,7 +350,7 @@ class MetadataLog(FollowedLog):
             log=self._log_id,
             timestamp_ms=stamp.timestamp_ms,
             operation=", ".join(dict.fromkeys(edit.operation for edit in planned.edits)),
-            parameters=parameters,
+            parameters=planned.parameters(who()),
             actions=delta.run_actions(before.fold, planned.edits),
         )
         if len(planned.data) > EDITS_BYTES_MAX:

@@ -23,7 +23,7 @@ from sparklog.errors import CommitConflictError, CorruptMetadataError
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.diagnosis import Diagnosis, Problem, diagnose
 from sparklog.metadata.edit import FoldEdit
-from sparklog.metadata.fold import RETENTION, commit_fold, fold, publish
+from sparklog.metadata.fold import commit_fold, fold, publish
 from sparklog.metadata.history.files import (
     continued,
     required_entry,
@@ -150,5 +150,5 @@ def _folded_whole(log: MetadataLog, image: Image, seen: Diagnosis) -> Image | No
     rows = in_order(rows_of(image))
     run = log.runs.write(rows, (0, image.version), log.clock.now_ms())
     before = replace(before, history=without_damaged(before, seen.damaged))
-    history = continued(log, before, [stored_record_of(one) for one in entries], (run,), RETENTION)
+    history = continued(log, before, [stored_record_of(one) for one in entries], (run,))
     return commit_fold(log, FoldEdit(image.version, before.cover, (run,), history))

@@ -15,4 +15,4 @@ def keep(log_dir: str, service: Service) -> None:
 
 if __name__ == "__main__":
     path, level = sys.argv[1:]
-    work_for(level, lambda service: keep(path, service))
+    work_for("rest", level, lambda service: keep(path, service))

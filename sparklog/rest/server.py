@@ -15,6 +15,7 @@ import httptools
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from sparklog.author import name_program
 from sparklog.garbage import collect_as_a_service
 from sparklog.record.kernel_cache import compile_missing
 from sparklog.rest.app import create_app
@@ -245,6 +246,7 @@ def serve(settings: Settings) -> None:
     """
     # By default obstore has a thread for each core: to wake them takes longer than their work.
     os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
+    name_program("rest")
     end_at_once_on_signals()
     allow_many_files()
     server = server_of(settings)

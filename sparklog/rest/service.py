@@ -12,6 +12,7 @@ from sparklog.admin import AdminClient
 from sparklog.admin.groups import GroupAdmin
 from sparklog.admin.kafka_metrics import KafkaMetrics
 from sparklog.admin.lags import Lags
+from sparklog.author import acting_for
 from sparklog.clock import Clock
 from sparklog.errors import (
     CommitOutcomeUnknownError,
@@ -35,7 +36,7 @@ from sparklog.rest.settings import Settings
 from sparklog.service.housekeeper import LOOK_S, Housekeeper
 from sparklog.service.ready import Readiness
 from sparklog.storage import open_files
-from sparklog.tokens import Tokens
+from sparklog.tokens import Token, Tokens, name_of
 
 QUICK_S: Final = 0.003
 """If a lookup takes longer (s), later ones in its partition run on a thread."""
@@ -223,10 +224,15 @@ class Service:
 
     async def administer(
         self,
+        client: Token,
         question: Callable[[], Answer],
     ) -> Answer:
-        """Run a question to `admin` on its only thread, after earlier ones; as `read_files`."""
-        return await self._asked(self._admin, question)
+        """Run a question to `admin` on its only thread, after earlier ones; as `read_files`.
+
+        Its commits name the client.
+        """
+        with acting_for(name_of(client)):
+            return await self._asked(self._admin, question)
 
     async def reader(self, topic: str, *, is_newest: bool = False) -> TopicReader:
         """Return a reader of the newest version. Raises UnknownTopicError.

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import IO, Final, cast
 
+from sparklog.author import name_program
 from sparklog.clock import Clock, SystemClock
 from sparklog.errors import SparklogError
 from sparklog.garbage import collect_as_a_service
@@ -183,8 +184,12 @@ def _output_of(process: "subprocess.Popen[bytes]") -> int:
     return cast("IO[bytes]", process.stdout).fileno()
 
 
-def work_for(log_level: str, work: "Callable[[Service], None]") -> None:
-    """Run the main function of a housekeeper's process. Raises SystemExit if it fails."""
+def work_for(service: str, log_level: str, work: "Callable[[Service], None]") -> None:
+    """Run the main function of the process of a service's housekeeper.
+
+    Raises SystemExit if it fails.
+    """
+    name_program(f"{service} housekeeper")
     # systemd sends SIGTERM to all processes; the service ends this one when it ends.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)

@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from sparklog.author import workers_named
 from sparklog.errors import UsageError
 from sparklog.spark.connect import is_connect
 from sparklog.spark.source_python import sources_python
@@ -54,6 +55,7 @@ def session(app_name: str = "sparklog", **conf: Any) -> SparkSession:
     with ExitStack() as stack:
         if is_local and settings["spark.python.daemon.module"] == DAEMON:
             stack.enter_context(sources_python(python, _private_directory()))
+        stack.enter_context(workers_named(f"Spark {app_name}"))
         spark = builder.getOrCreate()
     require_workers(spark)
     return spark

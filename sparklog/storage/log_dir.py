@@ -2,15 +2,19 @@ r"""meta.properties, the file that makes a directory a log dir, as in Kafka.
 
     version=1\n
     cluster.id=<22 characters: base64url, without padding, of a UUID's 16 bytes>\n
+    metadata.max.retention.ms=<how long the history is kept>\n      may be missing, as the next
+    metadata.max.retention.bytes=<how much of it is kept>\n
 
+The history's retention is here because any process may fold, and all must cut the history alike.
 Lines that begin with # or ! are comments. A broker's own file also has its node id, and is refused:
 import such a directory instead.
 """
 
 import os
 import re
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from sparklog.errors import LogDirError, MissingFileError, UnsupportedFeatureError
 from sparklog.log.names import CLUSTER_METADATA, random_uuid
@@ -38,12 +42,25 @@ _HOW_TO_MEND_ONE = (
 )
 
 
+class Retention(NamedTuple):
+    """How much of the metadata log's history is kept; -1: all. As in Kafka's MetadataLogConfig."""
+
+    ms: int = 7 * 24 * 3600 * 1000
+    bytes: int = 100 * 1024 * 1024
+
+
+DEFAULT_RETENTION: Final = Retention()
+KEPT: Final = "metadata.max.retention."
+"""The prefix of the configs with the fields of Retention."""
+
+
 @dataclass(frozen=True, slots=True)
 class LogDir:
     """The content of meta.properties."""
 
     version: int
     cluster_id: str
+    retention: Retention = DEFAULT_RETENTION
 
 
 def create_log_dir(files: Files, random16: bytes) -> LogDir:
@@ -65,7 +82,7 @@ def create_log_dir(files: Files, random16: bytes) -> LogDir:
 def replace_log_dir(files: Files, random16: bytes) -> LogDir:
     """Give a log dir another cluster id, durably. Raises LogDirError as `open_log_dir` does."""
     present = open_log_dir(files)
-    files.overwrite(META_PROPERTIES, encode(LogDir(present.version, random_uuid(random16))))
+    files.overwrite(META_PROPERTIES, encode(replace(present, cluster_id=random_uuid(random16))))
     files.sync_directory("")
     return open_log_dir(files)
 
@@ -102,6 +119,15 @@ def open_log_dir(files: Files) -> LogDir:
     return present
 
 
+def retention_of(files: Files) -> Retention:
+    """Return how much history a log dir keeps; the defaults while it is being made.
+
+    Raises LogDirError as `open_log_dir` for a wrong meta.properties.
+    """
+    present = _read(files)
+    return DEFAULT_RETENTION if present is None else present.retention
+
+
 def strange_file(files: Files) -> str | None:
     """Return the path of a file that an interrupted `create_log_dir` does not leave behind.
 
@@ -113,7 +139,11 @@ def strange_file(files: Files) -> str | None:
 
 def encode(log_dir: LogDir) -> bytes:
     """Return the bytes of meta.properties."""
-    return f"version={log_dir.version}\ncluster.id={log_dir.cluster_id}\n".encode()
+    lines = [f"version={log_dir.version}", f"cluster.id={log_dir.cluster_id}"]
+    for name, value in log_dir.retention._asdict().items():
+        if value != Retention._field_defaults[name]:
+            lines.append(f"{KEPT}{name}={value}")
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def decode(data: bytes, log_dir: str) -> LogDir:
@@ -138,7 +168,17 @@ def decode(data: bytes, log_dir: str) -> LogDir:
         )
     if not entries.get("cluster.id"):
         raise LogDirError(f"{where} has no cluster.id; allowed: 22 characters")
-    return LogDir(int(version), entries["cluster.id"])
+    return LogDir(int(version), entries["cluster.id"], _retention(entries, where))
+
+
+def _retention(entries: Mapping[str, str], where: str) -> Retention:
+    found = {name: entries.get(f"{KEPT}{name}") for name in Retention._fields}
+    for name, value in found.items():
+        if value is not None and not re.fullmatch("-1|[0-9]{1,18}", value):
+            raise LogDirError(
+                f"{where} has {KEPT}{name}={value!r}; allowed: 0 or more, -1: no limit"
+            )
+    return Retention(**{name: int(value) for name, value in found.items() if value is not None})
 
 
 def _read(files: Files) -> LogDir | None:

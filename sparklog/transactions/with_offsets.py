@@ -58,11 +58,11 @@ def commit_with_offsets(
     commits = [CommitRequest(group_id, some) for group_id, some in offsets.items() if some]
     if not commits:
         return catalog.commit_all(writes, operation=operation, parameters=parameters)
-    groups = GroupLog(catalog)
+    groups, told = GroupLog(catalog), {**(parameters or {}), "groups": ", ".join(offsets)}
     for _ in range(TRIES_MAX):
         try:
             joined = [*writes, _write_of(catalog, groups.planned(commits), writes[0])]
-            found = catalog.commit_all(joined, operation=operation, parameters=parameters)
+            found = catalog.commit_all(joined, operation=operation, parameters=told)
         except _Moved:
             continue
         return found[:-1]

@@ -16,6 +16,7 @@ from typing import Final
 
 import uvloop
 
+from sparklog.author import name_program
 from sparklog.clock import Clock, SystemClock
 from sparklog.errors import SparklogError
 from sparklog.garbage import collect_as_a_service
@@ -215,6 +216,7 @@ def serve(settings: Settings) -> None:
     """
     # By default obstore starts a thread for each core; waking them takes longer than their work.
     os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
+    name_program("gateway")
     end_at_once_on_signals()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     spare_memory()

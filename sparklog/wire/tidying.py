@@ -254,4 +254,4 @@ def keep(log_dir: str, node_id: int, service: Service) -> None:
 
 if __name__ == "__main__":
     path, number, level = sys.argv[1:]
-    work_for(level, lambda service: keep(path, int(number), service))
+    work_for("gateway", level, lambda service: keep(path, int(number), service))

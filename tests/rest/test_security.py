@@ -1,14 +1,16 @@
 """Who may ask, for what; and that nobody beyond this machine may without a token."""
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
 
 from sparklog.errors import InvalidOptionError
+from sparklog.metadata.history.read import history
 from sparklog.rest.server import server_of
-from tests.logs import FOREVER, new_topic
+from tests.logs import FOREVER, catalog, new_topic
 from tests.rest.conftest import client_for, settings_for
 from tests.rest.tokens import bearer, root_file, token_file
 
@@ -66,6 +68,21 @@ class TestTokens:
 
         assert answer.status_code == status
         assert status != 403 or answer.json()["error_code"] == 40301
+
+    def test_are_named_in_the_history(self, guarded: TestClient, log_dir: str) -> None:
+        (cluster,) = guarded.get("/v3/clusters", headers=bearer("flights")).json()["data"]
+        url = f"/v3/clusters/{cluster['cluster_id']}/topics"
+        for path, method, asked in (
+            ("", "POST", {"topic_name": "t2"}),
+            ("/t2", "PATCH", {"partitions_count": 2}),
+            ("/t2/configs:alter", "POST", {"data": [{"name": "retention.ms", "value": "9"}]}),
+            ("/t2", "DELETE", None),
+        ):
+            answer = guarded.request(method, url + path, json=asked, headers=bearer("flights"))
+            assert answer.is_success
+        found = [*islice(history(catalog(log_dir).log), 4)]
+
+        assert {one.parameters["principal"] for one in found} == {"flights"}
 
     def test_who_may_create_nothing_need_not_say_what(self, guarded: TestClient) -> None:
         answer = guarded.post("/v3/clusters/-/topics", content="{", headers=bearer("reader"))

@@ -7,6 +7,7 @@ import pytest
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # it has no types
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from sparklog.author import who
 from sparklog.metadata.fold import fold
 from tests.kafka.jars import DELTA, cache_dir, is_offline, jars
 from tests.logs import append, catalog, image, new_topic
@@ -96,6 +97,7 @@ class TestHistory:
         newest = history[0].operationParameters
 
         assert newest["topics"] == "t"
+        assert newest["who"].partition(" ")[0] == who().partition(" ")[0]
         assert (newest["segments"], newest["records"]) == ("1", "1")
         assert int(newest["bytes"]) > 0
 

@@ -7,7 +7,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
-from sparklog.tokens import Principal
+from sparklog.metadata.history.read import history
+from sparklog.tokens import EVERYBODY, Principal
 from sparklog.wire.versions import APIS, ApiKey
 from tests.wire.fetching import fetched
 from tests.wire.gateways import Client, RunningGateway, request
@@ -373,6 +374,19 @@ def test_refuses_a_client_without_grants(
     monkeypatch.setattr("sparklog.wire.session.EVERYBODY", Principal(name="nobody", grants=()))
     with Client(running.port) as client:
         assert ask(client).error_code == code
+
+
+def test_the_history_names_the_client(
+    running: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice = Principal(name="alice", grants=EVERYBODY.grants)
+    monkeypatch.setattr("sparklog.wire.session.EVERYBODY", alice)
+    with Client(running.port) as client:
+        create(client, new("a"))
+    log = running.server.gateway.catalog.log
+    told = {one.operation: one.parameters.get("principal") for one in history(log)}
+
+    assert (told["CREATE TOPICS"], told["REGISTER BROKER"]) == ("alice", None)
 
 
 def test_every_api_is_asked() -> None:

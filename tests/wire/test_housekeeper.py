@@ -367,7 +367,7 @@ from sparklog.service.housekeeper import work_for
 def work(_):
     raise {error!r}
 
-work_for("info", work)
+work_for("test", "info", work)
 """)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     clock = ManualClock()

@@ -17,7 +17,7 @@ and by the clock of the process that folds, or when the history takes too many b
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 import pyarrow as pa
@@ -36,6 +36,7 @@ from sparklog.metadata.runs.file import footer, put_run, readable
 from sparklog.record.arrays import values_of
 from sparklog.record.checksum import crc32c
 from sparklog.storage.files import Files
+from sparklog.storage.log_dir import Retention, retention_of
 
 CUT_EVERY: Final = 4096
 """The smallest number of entries between two cuts."""
@@ -59,13 +60,6 @@ SCHEMA: Final = pa.schema(
         ("previous", pa.string()),
     ]
 )
-
-
-class Retention(NamedTuple):
-    """How much history is kept; names and defaults of Kafka's metadata.max.retention.*."""
-
-    ms: int = 7 * 24 * 3600 * 1000
-    bytes: int = 100 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +262,6 @@ def continued(
     before: FoldEdit,
     entries: Sequence[HistoryRecord],
     runs: Sequence[RunFile],
-    retention: Retention,
 ) -> tuple[RunFile, ...]:
     """Return the history of a fold of `entries`: that of `before`, a run of them, a cut if due.
 
@@ -279,7 +272,7 @@ def continued(
     if past and past[-1].to_version + 1 != entries[0].version:
         past, cuts = [], []
     past = _with_entries(log, past, entries)
-    past = _kept(log, past, retention)
+    past = _kept(log, past, retention_of(log.files))
     oldest = past[0].from_version
     cuts = [cut for cut in cuts if cut.to_version + 1 >= oldest]
     cover = entries[-1].version
@@ -319,8 +312,9 @@ def _kept(log: FollowedLog, past: Sequence[RunFile], retention: Retention) -> li
     """Return the history runs that stay; the newest one always does."""
     now_ms, kept = log.clock.now_ms(), list(past)
     while len(kept) > 1:
-        is_large = sum(run.bytes for run in kept) > retention.bytes
-        if not is_large and not _is_over(log.files, kept[0], now_ms - retention.ms):
+        is_large = 0 <= retention.bytes < sum(run.bytes for run in kept)
+        is_kept = retention.ms < 0 or not _is_over(log.files, kept[0], now_ms - retention.ms)
+        if is_kept and not is_large:
             break
         kept.pop(0)
     return kept

@@ -10,6 +10,7 @@ from sparklog.errors import (
     UnknownTopicError,
 )
 from sparklog.log.names import metric_name
+from sparklog.metadata import told
 from sparklog.metadata.edit import Done, Edit, TopicEdit
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.model import TopicDescription
@@ -62,7 +63,7 @@ def without(image: Image, topic_ids: Iterable[str], now_ms: int) -> Edit | Done:
     ]
     deleted_ms = image.not_before(now_ms)
     gone = [replace(topic, deleted_ms=deleted_ms) for topic in found if topic.deleted_ms is None]
-    return described_edit("DELETE TOPICS", gone, image) if gone else Done()
+    return described_edit("DELETE TOPICS", gone, found, image) if gone else Done()
 
 
 def restored(image: Image, name: str, topic_id: str | None = None) -> Edit:
@@ -85,7 +86,7 @@ def restored(image: Image, name: str, topic_id: str | None = None) -> Edit:
             topic=name,
         )
     last = max(found, key=lambda topic: topic.deleted_ms or 0)
-    return described_edit("UNDELETE TOPIC", [replace(last, deleted_ms=None)])
+    return described_edit("UNDELETE TOPIC", [replace(last, deleted_ms=None)], [last])
 
 
 def restorable(image: Image) -> list[TopicDescription]:
@@ -99,13 +100,16 @@ def describing(
 ) -> Edit | Done:
     """Return the edit that alters the topics that change; Done if none changes."""
     changed = [new for old, new in zip(before, after, strict=True) if new != old]
-    return described_edit(operation, changed) if changed else Done()
+    return described_edit(operation, changed, before) if changed else Done()
 
 
 def described_edit(
-    operation: str, topics: Sequence[TopicDescription], image: Image | None = None
+    operation: str,
+    topics: Sequence[TopicDescription],
+    before: Iterable[TopicDescription] = (),
+    image: Image | None = None,
 ) -> Edit:
-    """Return the edit that makes topics, or gives them new descriptions.
+    """Return the edit that makes topics, or gives those of `before` new descriptions.
 
     Topics that it deletes leave the open transactions of `image`.
     """
@@ -114,7 +118,10 @@ def described_edit(
     left = [one.without_topics(gone) for one in ids]
     return Edit(
         operation=operation,
-        parameters={"topics": ", ".join(topic.name for topic in topics)},
+        parameters={
+            "topics": ", ".join(topic.name for topic in topics),
+            **told.changes({one.topic_id: one for one in before}, topics),
+        },
         topics={topic.topic_id: TopicEdit(description=topic) for topic in topics},
         transactional_ids={one.transactional_id: one for one in left if one is not None},
     )

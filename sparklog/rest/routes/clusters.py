@@ -135,7 +135,7 @@ async def create_topic(
         known_id = cluster_id if wanted.validate_only else cluster_id_of(service)
         return topic, Links(request, known_id)
 
-    topic, links = await service.administer(create)
+    topic, links = await service.administer(token, create)
     if wanted.validate_only:
         response.status_code = 200
         return links.topic(topic)
@@ -165,7 +165,8 @@ async def add_partitions(
     await service.check_topic(topic)
     wanted = await body_of(request, models3.PARTITIONS_COUNT)
     (grown,) = await service.administer(
-        lambda: service.admin.create_partitions({topic: wanted.partitions_count})
+        token_of(request),
+        lambda: service.admin.create_partitions({topic: wanted.partitions_count}),
     )
     return links.topic(grown)
 
@@ -178,7 +179,7 @@ async def delete_topic(request: Request, cluster_id: ClusterId, topic: TopicName
     service = allowed(request, Scope.ADMIN, topic)
     await check_cluster(service, cluster_id)
     await service.topic(topic)  # the error of AdminClient would name other topics
-    await service.administer(lambda: service.admin.delete_topics([topic]))
+    await service.administer(token_of(request), lambda: service.admin.delete_topics([topic]))
 
 
 # --- partitions ----------------------------------------------------------------------------------

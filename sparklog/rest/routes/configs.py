@@ -19,7 +19,6 @@ from sparklog.rest.errors import BAD_REQUEST, ApiError
 from sparklog.rest.links import Links, links_to
 from sparklog.rest.paging import PageAsked
 from sparklog.rest.parameters import ClusterId, TopicName
-from sparklog.rest.service import Service
 from sparklog.tokens import Scope
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics", tags=["v3"])
@@ -108,7 +107,7 @@ async def set_config(
     await service.check_topic(topic)
     wanted = await body_of(request, models3.CONFIG_VALUE)
     _check_name(name)
-    await _alter(service, topic, [AlterConfigOp(name, wanted.value)])
+    await _alter(request, topic, [AlterConfigOp(name, wanted.value)])
 
 
 @router.delete(
@@ -123,7 +122,7 @@ async def reset_config(
     service = allowed(request, Scope.ADMIN, topic)
     await check_cluster(service, cluster_id)
     _check_name(name)
-    await _alter(service, topic, [AlterConfigOp(name, op=OpType.DELETE)])
+    await _alter(request, topic, [AlterConfigOp(name, op=OpType.DELETE)])
 
 
 @router.post(
@@ -142,7 +141,7 @@ async def alter_configs(request: Request, cluster_id: ClusterId, topic: TopicNam
     wanted = await body_of(request, models3.CONFIG_CHANGES)
     check_once(one.name for one in wanted.data)
     ops = [_op(one) for one in wanted.data]
-    await _alter(service, topic, ops, validate_only=wanted.validate_only)
+    await _alter(request, topic, ops, validate_only=wanted.validate_only)
 
 
 def _op(wanted: models3.ConfigChange) -> AlterConfigOp:
@@ -152,11 +151,13 @@ def _op(wanted: models3.ConfigChange) -> AlterConfigOp:
 
 
 async def _alter(
-    service: Service, topic: str, ops: list[AlterConfigOp], *, validate_only: bool = False
+    request: Request, topic: str, ops: list[AlterConfigOp], *, validate_only: bool = False
 ) -> None:
     check_configs({op.name: str(op.value) for op in ops if op.op is OpType.SET})
-    alter = service.admin.incremental_alter_configs
-    await service.administer(lambda: alter({topic: ops}, validate_only=validate_only))
+    alter = service_of(request).admin.incremental_alter_configs
+    await service_of(request).administer(
+        token_of(request), lambda: alter({topic: ops}, validate_only=validate_only)
+    )
 
 
 def _check_name(name: str) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sparklog.tokens import Resource, Scope
+from sparklog.author import acting_for
+from sparklog.tokens import Resource, Scope, name_of
 from sparklog.wire import messages
 from sparklog.wire.headers import RequestHeader
 from sparklog.wire.instances import Instance
@@ -87,6 +88,16 @@ class Call:
         """Whether the client has the scope on at least one resource of a kind."""
         principal = self.session.principal
         return principal is not None and principal.allows_somewhere(scope, resource)
+
+    async def administer(self, question: Callable[[], Step]) -> Step:
+        """Run a function that uses `admin` (`Gateway.administer`); its commits name the client."""
+        name = name_of(self.session.principal)
+
+        def asked() -> Step:
+            with acting_for(name):
+                return question()
+
+        return await self.gateway.administer(asked)
 
     async def request(self) -> Any:
         """Return the same as `parsed`; a long body is read beside the event loop."""

@@ -86,7 +86,7 @@ async def outcomes(
     """Return the outcome of each entry of a request, by its key.
 
     `prepare` converts an entry to the library's argument, and raises SparklogError to refuse it.
-    `do` carries out the accepted entries (`Gateway.administer`), and returns an outcome for each.
+    `do` carries out the accepted entries (`Call.administer`), and returns an outcome for each.
     Entries with the same key are refused. If `do` takes longer than `timeout` (0 or less: no
     limit), the outcome of all its entries is REQUEST_TIMED_OUT, and it goes on, as in a broker.
     """
@@ -116,7 +116,7 @@ async def _done(
     do: Callable[[dict[Key, Wanted]], Iterable[Any]],
     timeout: timedelta,
 ) -> dict[Key, Any]:
-    work = asyncio.ensure_future(call.gateway.administer(lambda: list(do(wanted))))
+    work = asyncio.ensure_future(call.administer(lambda: list(do(wanted))))
     seconds = timeout.total_seconds() if timeout > NO_TIME else None
     await asyncio.wait([work], timeout=seconds)
     if not work.done():

@@ -82,7 +82,7 @@ async def alter_users(call: Call) -> Reply:
     }
     commit = call.gateway.catalog.log.commit
     try:
-        await call.gateway.administer(lambda: commit(lambda image: with_users(image, changes)))
+        await call.administer(lambda: commit(lambda image: with_users(image, changes)))
     except SparklogError as error:
         failed = _Refused(error.code, error.message)
         refused |= dict.fromkeys((name for name, _ in changes), failed)

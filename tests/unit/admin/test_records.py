@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import LATEST_TIMESTAMP, AdminClient, NewTopic
+from sparklog.author import who
 from sparklog.clock import ManualClock
 from sparklog.errors import (
     InvalidTopicError,
@@ -115,7 +116,10 @@ class TestUndeleteTopic:
         admin.undelete_topic("flights")
         (newest,) = history(catalog.log, limit=1)
 
-        assert (newest.operation, newest.parameters) == ("UNDELETE TOPIC", {"topics": "flights"})
+        assert (newest.operation, newest.parameters) == (
+            "UNDELETE TOPIC",
+            {"topics": "flights", "who": who()},
+        )
 
     def test_of_several_the_last_deleted_or_the_one_of_an_id_comes_back(
         self, admin: AdminClient, topic: TopicDescription, clock: ManualClock

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from sparklog.admin import AdminClient
+from sparklog.author import acting_for, who
 from sparklog.cli import output
 from sparklog.errors import CorruptMetadataError
+from sparklog.metadata.batch import Planned
 from sparklog.metadata.history import read
 from sparklog.metadata.history.files import HistoryRecord
 from tests.command_line import CommandLine
@@ -37,7 +39,25 @@ class TestLog:
         found = [json.loads(line) for line in text.splitlines()]
 
         assert [one["operation"] for one in found] == ["CREATE LOG DIR", "CREATE TOPICS"]
-        assert found[1]["parameters"] == {"topics": "numbers"}
+        assert found[1]["parameters"]["topics"] == "numbers"
+
+    def test_says_who_made_a_commit(self, numbers: CommandLine) -> None:
+        with acting_for("alice"):
+            numbers.done("topic", "delete", "numbers")
+        newest, first = numbers.done("log").lines[2], numbers.done("log").lines[-1]
+        author = who().partition(" ")[0]
+
+        assert newest.endswith(f" {author} topic delete (alice)  topics=numbers")
+        assert first.endswith(f"CREATE LOG DIR  {author} topic create")
+
+    def test_shows_commits_that_name_nobody(
+        self, numbers: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Entries of older releases do not."""
+        monkeypatch.setattr(Planned, "parameters", lambda *_: {"topics": "numbers"})
+        numbers.done("topic", "delete", "numbers")
+
+        assert numbers.done("log", "-n1").lines[-1].split()[3:] == ["TOPICS", "topics=numbers"]
 
     def test_prints_commits_while_it_reads(
         self, numbers: CommandLine, monkeypatch: pytest.MonkeyPatch

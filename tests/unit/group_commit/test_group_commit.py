@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.author import who
 from sparklog.clock import ManualClock, SystemClock
 from sparklog.errors import (
     CorruptMetadataError,
@@ -189,6 +190,7 @@ class TestTopics:
             "segments": "3",
             "records": "3",
             "bytes": "",
+            "who": who(),
         }
 
     def test_is_the_same_when_it_is_too_large_for_one_table(

@@ -21,6 +21,7 @@ from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, JobRun, StepReport
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import Broker, Endpoint
+from sparklog.metadata.history.read import history
 from sparklog.metadata.plans.cluster import with_broker
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
@@ -65,6 +66,14 @@ class TestRetention:
 
         assert step.execute().counts == {"segments": 0, "bytes": 0}
         assert len(values(log_dir)[0]) == 15
+
+    def test_says_why_in_the_history(self, log_dir: str) -> None:
+        AdminClient(log_dir).delete_records({("t", 0): 5})
+        run(log_dir)
+        told = next(history(catalog(log_dir).log, limit=1)).parameters
+
+        assert told["why"] == "log start offset: 1, retention.ms: 2"
+        assert told["logStartOffsets"] == "t-0:10, t-1:5"
 
     def test_takes_old_segments_out_of_the_log(self, log_dir: str) -> None:
         version = image(log_dir).version

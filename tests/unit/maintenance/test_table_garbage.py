@@ -17,6 +17,7 @@ from sparklog.maintenance.table_files import (
     TIER_FILES,
 )
 from sparklog.maintenance.vacuum import vacuum
+from sparklog.metadata.plans.backups import begun, ended
 from tests.compaction import Compacted
 from tests.logs import append
 from tests.maintenance import run
@@ -56,6 +57,21 @@ class TestVacuum:
 
     def test_unlinks_what_was_removed_when_readers_are_done(self, log: Compacted) -> None:
         assert len(self.vacuumed(log, DAY_MS - 1)) == TIER_FILES + 1
+        assert len(self.vacuumed(log, 1)) == 1
+
+    def test_spares_what_a_backup_needs(self) -> None:
+        log = Compacted(**names(WITH_TABLE))
+        log.wait(10 * DAY_MS)
+        metadata, now_ms = log.context.catalog.log, log.context.clock.now_ms()
+        for number in range(TIER_FILES):
+            log.put(f"{number}")
+            if number == TIER_FILES - 1:
+                metadata.commit(lambda image: begun(image, "b", now_ms, now_ms + 9 * DAY_MS))
+            build(log.context)
+        while_it_lasts = self.vacuumed(log, 2 * DAY_MS)
+        metadata.commit(lambda image: ended(image, "b"))
+
+        assert len(while_it_lasts) == TIER_FILES + 1
         assert len(self.vacuumed(log, 1)) == 1
 
     def test_a_checkpoint_lists_what_was_removed_until_readers_are_done(

@@ -1,6 +1,7 @@
 """What plans of one batch are told: a refusal that rests on a mate shares the mate's fate."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from weakref import ref
 
 import pytest
@@ -146,3 +147,38 @@ def test_a_refused_plan_is_freed_with_its_error() -> None:
     del plan
 
     assert held() is None
+
+
+class TestParameters:
+    """Those of an entry that several requests share."""
+
+    @staticmethod
+    def told(*asked: tuple[str | None, dict[str, str]]) -> dict[str, str]:
+        def plan(number: int, parameters: dict[str, str]) -> Plan:
+            made = TopicEdit(description=description(number, name=f"t{number}"))
+            return lambda _: replace(of_topic(made, number), parameters=parameters)
+
+        requests = [
+            Request(plan(number, parameters), (), principal=principal)
+            for number, (principal, parameters) in enumerate(asked)
+        ]
+        return Batch(requests).plan(Image(), Stamp(0, "", 0)).parameters("me")
+
+    def test_are_those_of_all_edits(self) -> None:
+        first = {"topics": "a", "records": "2", "bytes": "30"}
+        second = {"topics": "b", "records": "3", "why": "so"}
+
+        assert self.told((None, first), (None, second), (None, {"topics": "b"})) == {
+            "topics": "a, b",
+            "records": "5",
+            "bytes": "30",
+            "why": "so",
+            "who": "me",
+        }
+
+    def test_name_the_client_that_asked_for_all(self) -> None:
+        assert self.told(("alice", {}), ("alice", {})) == {"who": "me", "principal": "alice"}
+
+    def test_name_no_client_if_there_are_two(self) -> None:
+        assert self.told(("alice", {}), ("bob", {})) == {"who": "me"}
+        assert self.told(("alice", {}), (None, {})) == {"who": "me"}

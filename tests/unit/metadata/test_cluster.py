@@ -2,6 +2,7 @@
 
 import pytest
 
+from sparklog.author import who
 from sparklog.errors import (
     CommitConflictError,
     CorruptMetadataError,
@@ -171,7 +172,7 @@ class TestUsers:
         fold(log)
         (told,) = [one for one in history(log) if one.operation.startswith("ALTER USER")]
 
-        assert told.parameters == {"users": "alice"}
+        assert told.parameters == {"users": "alice", "who": who()}
         assert told.edits[0].users == {ALICE: None}
         assert log.image().users[ALICE] == CREDENTIAL
 

@@ -19,7 +19,6 @@ from sparklog.metadata.clean import clean
 from sparklog.metadata.edit import NEW_PARTITION
 from sparklog.metadata.fold import fold
 from sparklog.metadata.history import files as h
-from sparklog.metadata.history.files import Retention
 from sparklog.metadata.history.read import (
     PartitionCut,
     check_readable,
@@ -33,6 +32,7 @@ from sparklog.metadata.history.read import (
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.metadata.past import PastCatalog
 from sparklog.storage.local import LocalFiles
+from sparklog.storage.log_dir import META_PROPERTIES, LogDir, Retention, encode
 from tests.logs import catalog
 from tests.metadata_logs import TOPIC_ID, World
 
@@ -82,7 +82,7 @@ class TestHistory:
         assert {one.operation for one in found[1:20]} == {"PRODUCE", "FOLD", "DELETE RECORDS"}
         assert found[-2].operation == "CREATE TOPICS"
         assert found[0].previous == found[1].id
-        assert found[3].parameters.keys() <= {"topics", "cover", "rows"}
+        assert found[3].parameters.keys() <= {"topics", "cover", "rows", "who"}
 
     def test_applied_makes_the_image(self, world: World) -> None:
         images = produced(world, 30, 7)
@@ -190,8 +190,9 @@ class TestRuns:
         produced(world, 9, 9)
         flip(world, world.log.image().fold.history[0].path, at=-20)
         world.produce(9)
+        keeping(world, Retention(ms=0))
 
-        folded = fold(world.fresh(), retention=Retention(ms=0))
+        folded = fold(world.fresh())
 
         assert folded is not None
         assert len(folded.fold.history) == 2
@@ -202,11 +203,17 @@ class TestRuns:
         (run,) = world.log.image().fold.history
         Path(world.files.uri, "__cluster_metadata", run.path).unlink()
         world.produce(9)
+        keeping(world, Retention(ms=0))
 
-        folded = fold(world.fresh(), retention=Retention(ms=0))
+        folded = fold(world.fresh())
 
         assert folded is not None
         assert folded.fold.history[0] == run
+
+
+def keeping(world: World, retention: Retention) -> None:
+    """Let the log dir keep so much history."""
+    world.files.overwrite(META_PROPERTIES, encode(LogDir(1, "an-id", retention)))
 
 
 def flip(world: World, path: str, at: int) -> None:
@@ -236,10 +243,28 @@ class TestRetention:
         monkeypatch.setattr(h, "MERGED_ROWS_MAX", 0)
         produced(world, 10, 10)
         world.produce(2)
-        folded = fold(world.log, retention=Retention(bytes=1))
+        keeping(world, Retention(bytes=1))
+        folded = fold(world.log)
 
         assert folded is not None
         assert oldest_version(folded) == 12
+
+    @pytest.mark.parametrize(
+        ("kept", "oldest"),
+        [(Retention(ms=9 * DAY_MS), 0), (Retention(ms=-1), 0), (Retention(-1, -1), 0)],
+    )
+    def test_is_that_of_the_log_dir(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, kept: Retention, oldest: int
+    ) -> None:
+        monkeypatch.setattr(h, "MERGED_ROWS_MAX", 0)
+        produced(world, 10, 10)
+        keeping(world, kept)
+        world.clock.advance(8 * DAY_MS)
+        world.produce(10)
+        folded = fold(world.log)
+
+        assert folded is not None
+        assert oldest_version(folded) == oldest
 
     def test_young_ones_are_not_read(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         """An object store would have to send a whole run to each fold."""
@@ -263,7 +288,6 @@ class TestRetention:
             replace(before, history=(run._replace(to_version=9),)),
             entries,
             before.runs,
-            Retention(),
         )[:1]
 
         assert (fresh.from_version, fresh.to_version) == (13, 15)

@@ -1,4 +1,5 @@
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 from typing import Any
@@ -10,12 +11,16 @@ from sparklog.log.names import random_uuid
 from sparklog.record.batches import Buffer
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.log_dir import (
+    META_PROPERTIES,
     LogDir,
+    Retention,
     create_log_dir,
     decode,
     encode,
     open_log_dir,
     probe_conditional_put,
+    replace_log_dir,
+    retention_of,
 )
 from sparklog.storage.memory import MemoryFiles, Operation
 
@@ -44,6 +49,22 @@ class TestCreateLogDir:
 
         assert create_log_dir(files, OTHER16) == first
         assert files.trace == [Operation("read", "meta.properties")]
+
+    def test_keeps_its_retention_with_a_new_id(self, files: MemoryFiles) -> None:
+        created = replace(create_log_dir(files, RANDOM16), retention=Retention(ms=5, bytes=-1))
+        files.overwrite(META_PROPERTIES, encode(created))
+        replaced = replace_log_dir(files, OTHER16)
+
+        assert replaced.cluster_id != created.cluster_id
+        assert replaced.retention == retention_of(files) == Retention(ms=5, bytes=-1)
+
+    @pytest.mark.parametrize("value", ["", "7d", "-2", "1" * 19])
+    def test_refuses_a_wrong_retention(self, files: MemoryFiles, value: str) -> None:
+        line = f"metadata.max.retention.ms={value}\n".encode()
+        files.overwrite(META_PROPERTIES, encode(LogDir(1, "an-id")) + line)
+
+        with pytest.raises(LogDirError, match=r"retention\.ms=.* allowed: 0 or more, -1"):
+            open_log_dir(files)
 
     def test_survives_a_power_cut(self, files: MemoryFiles) -> None:
         created = create_log_dir(files, RANDOM16)

@@ -12,7 +12,6 @@ Nothing is ever deleted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import chain, islice
 from typing import Any, Final
@@ -102,15 +101,21 @@ def _log_dir_problems(context: JobContext) -> list[str]:
 def _verify_metadata(context: JobContext, told: list[str], *, is_mending: bool) -> Outcome:
     """Check the metadata log, or repair it; append its problems to `told`, and report all of them.
 
-    `verify` made the list: it sees there whether this step has reported damage.
+    `verify` made the list: it sees there whether this step has reported damage. If the repair stops
+    halfway, its lines so far are reported, and why it stopped.
     """
-    notes: list[str] = []
+    done: list[str] = []
+    stopped: list[str] = []
     if is_mending:
-        with suppress(CorruptMetadataError):  # the check below reports damage that stays
-            notes = repair_metadata(context.files, context.clock)
+        try:
+            repair_metadata(context.files, context.clock, done.append)
+        except CorruptMetadataError:
+            pass  # the check below reports damage that stays
+        except SparklogError as error:
+            stopped.append(str(error))
     told += map(str, metadata_problems(context.files, context.clock))
-    counts = {"damaged": len(told), "repaired": len(notes)}
-    return Outcome(counts=counts, problems=list(told), notes=notes)
+    counts = {"damaged": len(told), "repaired": len(done)}
+    return Outcome(counts=counts, problems=list(told), notes=[*done, *stopped])
 
 
 def _rows(image: TopicImage) -> list[dict[str, Any]]:

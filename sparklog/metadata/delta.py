@@ -131,7 +131,11 @@ def _understood(data: Buffer) -> tuple[list[Action], list[Any], tuple[str, str]]
     rows: list[Action] = file.read(use_threads=False).to_pylist()
     schemas = [one.pop("schemaString") for row in rows if (one := row.get("metaData"))]
     columns = [one for schema in schemas for one in json.loads(schema)["fields"]]
-    return rows, columns, (file.metadata.created_by, file.metadata.row_group(0).column(0).compression)
+    return (
+        rows,
+        columns,
+        (file.metadata.created_by, file.metadata.row_group(0).column(0).compression),
+    )
 
 
 _STRINGS: Final = pa.map_(pa.string(), pa.string())

@@ -222,15 +222,14 @@ def _checkpoint_problem(reader: MetadataLog, log: Stretch, version: int) -> str:
     """Return the problem of a checkpoint; "" also for one that was cleaned after the listing."""
     if version > log.last:
         return "a checkpoint of an entry that is lost"
-    fold = log.folds.get(version)
-    if fold is None:
-        return ""  # its entry is gone, or is being deleted
+    entry = reader.read_entry(version) if version in log.folds else None
+    if entry is None:
+        return ""  # that is gone, too, or is being deleted
     try:
         data = reader.files.read(checkpoint_path(version))
-        table = delta.metadata(reader.read_entry(version).log)
     except MissingFileError:
         return ""
-    return delta.checkpoint_problem(data, table, fold.runs)
+    return delta.checkpoint_problem(data, delta.metadata(entry.log), log.folds[version].runs)
 
 
 def _judge_hints(

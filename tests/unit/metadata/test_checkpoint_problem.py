@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparklog.metadata import delta
-from sparklog.metadata.names import POINTER, checkpoint_path
+from sparklog.metadata.names import ENTRIES, POINTER, checkpoint_path
 from sparklog.storage.local import LocalFiles
 from tests.metadata_logs import World
 from tests.repairing import found, made, mended
 
-NEWEST = 12
-"""The version of the newest fold."""
+OLDER, NEWEST = 7, 12
+"""The versions of the folds."""
 
 
 @pytest.fixture
@@ -50,8 +50,9 @@ class TestFlips:
     def test_each_is_found_and_mended(self, world: World, path: str) -> None:
         file = Path(world.files.uri, path)
         data, random = file.read_bytes(), Random(path)
-        maker = data.find(b"parquet-cpp"), data.rfind(b"parquet-cpp") + 40  # seen by nobody
-        places = [at for at in range(len(data)) if not maker[0] <= at < maker[1]]
+        places = list(range(len(data)))
+        if path != POINTER:  # nobody reads who made it
+            del places[data.find(b"parquet-cpp") : data.rfind(b"parquet-cpp") + 40]
         for at in random.sample(places, 150) if len(places) > 150 else places:
             wrong = bytearray(data)
             wrong[at] ^= 1 << random.randrange(8)
@@ -87,6 +88,21 @@ class TestOtherWriters:
         rewritten(world, pq.read_table(pa.BufferReader(delta.checkpoint(table, runs))))
 
         assert checkpoint_path(NEWEST) in found(world)
+
+
+def test_one_that_a_cleaner_deletes_meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listing = LocalFiles.list
+
+    def then_deleted(files: LocalFiles, path: str, **how: Any) -> Any:
+        listed = list(listing(files, path, **how))
+        if path == ENTRIES:
+            files.delete_many([checkpoint_path(OLDER)])
+        return listed
+
+    monkeypatch.setattr(LocalFiles, "list", then_deleted)
+    assert found(world) == []
 
 
 def test_a_pointer_that_a_fold_writes_meanwhile(

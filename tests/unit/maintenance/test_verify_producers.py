@@ -185,10 +185,18 @@ class TestProducers:
         assert told(instance) == []
 
 
-def record(offset: int, producer: int = 7, **fields: int) -> bytes:
+def record(
+    offset: int, producer: int = 7, attributes: int = TRANSACTIONAL, count: int = 1
+) -> bytes:
     """A batch of a transaction."""
-    number = {"producer_id": producer, "base_offset": offset, "base_sequence": offset}
-    return client_batch("x", **{**number, "attributes": TRANSACTIONAL, **fields})
+    return client_batch(
+        "x",
+        producer_id=producer,
+        base_offset=offset,
+        base_sequence=offset,
+        attributes=attributes,
+        record_count=count,
+    )
 
 
 def abort(offset: int) -> bytes:
@@ -236,7 +244,7 @@ class TestGaps:
         assert seen(3, [record(0), emptied_marker(1, 7), abort(2)]).problems == []
 
     def test_the_header_of_a_record_that_compaction_dropped(self) -> None:
-        assert seen(2, [record(0, record_count=0), abort(1)]).problems == []
+        assert seen(2, [record(0, count=0), abort(1)]).problems == []
 
     def test_between_segments(self, instance: Instance) -> None:
         client = ready(instance)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from sparklog.metadata.fold import fold
-from sparklog.metadata.repair import problems
+from sparklog.metadata.repair import problems, repair
 from tests.metadata_logs import World
 
 
@@ -40,3 +40,10 @@ def found(world: World) -> list[str]:
 def cut(world: World, path: str) -> None:
     """Cut a file after 100 bytes."""
     damage(world, path, keep=100)
+
+
+def mended(world: World) -> list[str]:
+    """Repair; the lines that are told."""
+    told: list[str] = []
+    repair(world.files, world.clock, told.append)
+    return told

@@ -14,21 +14,15 @@ delete.retention.ms later. Nobody needs a spent marker to read what is left: the
 segment has no span of an aborted transaction, so a fetch names none that would end there.
 """
 
-from typing import Final
-
 import numpy as np
 from numpy.typing import NDArray
 
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable
-from sparklog.record.markers import MARKER_RECORDS
+from sparklog.record.markers import NO_MARKER, marker_kinds
 from sparklog.record.retain import Retained, without
 
 Mask = NDArray[np.bool_]
-
-_MARKER_BYTES: Final = layout.RECORDS + 17
-"""The size of every marker of Kafka's, and of ours."""
-_BEGINNINGS: Final = np.stack([np.frombuffer(one, np.uint8) for one in MARKER_RECORDS])
 
 
 class SpentMarkers:
@@ -44,7 +38,7 @@ class SpentMarkers:
         """Return the batches of a window without the markers that are spent."""
         batches = retained.batches
         follows_marker = self._follows_marker(batches)
-        spent: Mask = batches.is_control & follows_marker & _are_markers(retained)
+        spent: Mask = follows_marker & (marker_kinds(retained.data, batches) != NO_MARKER)
         spent &= batches.last_offset + 1 != self._end_offset
         return without(retained, spent) if spent.any() else retained
 
@@ -62,14 +56,3 @@ class SpentMarkers:
         last = np.append(first[1:], len(order)) - 1 if len(first) else first
         self._ended.update(zip(names, ends[last].tolist(), strict=True))
         return follows
-
-
-def _are_markers(retained: Retained) -> Mask:
-    """Return for each batch whether it has the bytes of a marker, COMMIT or ABORT."""
-    batches = retained.batches
-    found: Mask = batches.size == _MARKER_BYTES
-    rows = np.flatnonzero(found)
-    heads = batches.position[rows, np.newaxis] + layout.RECORDS + np.arange(_BEGINNINGS.shape[1])
-    is_same = retained.data[heads][:, np.newaxis] == _BEGINNINGS
-    found[rows] = is_same.all(axis=2).any(axis=1)
-    return found

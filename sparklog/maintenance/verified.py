@@ -1,8 +1,8 @@
 """Compares one segment with its row and its indexes; a task of `verify`.
 
 It reads the log once, checks every checksum and every offset, and compares the row, the offset
-index and the time index with the log. Of a key index it checks size, form and checksums. It writes
-nothing.
+index and the time index with the log. Of a key index it checks size, form and checksums. What the
+batches say of producers and transactions is followed by `verified_producers`. It writes nothing.
 """
 
 from collections.abc import Iterator
@@ -21,6 +21,7 @@ from sparklog.log.salvage import Damage, sound_windows
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import WINDOW_BYTES, SegmentLog, Window
 from sparklog.log_reader.opened import log_path, opened
+from sparklog.maintenance.verified_producers import ProducersSeen, Traces
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TopicDescription
 from sparklog.record.batches import byte_view
@@ -67,7 +68,8 @@ class Verdict:
     that can be rebuilt. `other_problems`: records, and files that cannot be rebuilt. `lost`: the
     offsets [start, end) of the log that no sound batch has; all of them if `is_anothers`, which
     says that the file is another segment's. `content`: size and CRC-32C of a file with
-    `log_problems`, None if it is missing or shared.
+    `log_problems`, None if it is missing or shared. `traces` are those of a segment without
+    `log_problems`.
     """
 
     log_problems: tuple[str, ...] = ()
@@ -77,6 +79,7 @@ class Verdict:
     is_missing: bool = False
     content: tuple[int, int] | None = None
     is_anothers: bool = False
+    traces: Traces | None = None
 
     def on_file_of(self, owner: SegmentEntry, directory: str, entry: SegmentEntry) -> "Verdict":
         """Return the verdict on a segment in whose place the file of another lies."""
@@ -96,6 +99,7 @@ def verified(work: VerifyWork) -> Verdict:
     policy = RollPolicy(index_interval_bytes=work.index_interval_bytes)
     builder = SegmentBuilder(entry.file_base_offset, entry.partition, policy)
     damages, seen = [], [np.empty((3, 0), np.int64)]
+    producers = ProducersSeen(entry)
     others = [*_other_problems(files, directory, entry)]
     stat = files.stat(path)
     if stat is None:
@@ -112,6 +116,7 @@ def verified(work: VerifyWork) -> Verdict:
         data = byte_view(part.data)[int(part.batches.position[0]) : size]
         builder.append(part.batches, data=data)
         seen.append(_seen(part))
+        producers.add(part.batches, byte_view(part.data))
         if work.is_decoding:
             others += _record_problems(part, path)
     if damages:
@@ -135,6 +140,7 @@ def verified(work: VerifyWork) -> Verdict:
         index_problems=tuple(_index_problems(work, indexes, np.concatenate(seen, axis=1))),
         other_problems=tuple(others),
         content=_content(files, directory, entry) if problems else None,
+        traces=None if problems else producers.finish(),
     )
 
 

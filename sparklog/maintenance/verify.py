@@ -3,6 +3,7 @@
     metadata     meta.properties; entries, runs, history, hints (`metadata.repair`)
     image        segments do not overlap; log start, log end and cleaner offset fit them
     segments     checksums, offsets, sizes, counts, timestamps, indexes (`maintenance.verified`)
+    producers    aborted spans, open transactions, last batches (`maintenance.verified_log`)
     files        files of removed segments must exist until their delay is over; files that no row
                  names are noted with their age: their writer may be about to commit
 
@@ -12,7 +13,6 @@ Nothing is ever deleted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import chain, islice
 from typing import Any, Final
@@ -29,6 +29,7 @@ from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.repair import Judged, repair
 from sparklog.maintenance.verified import Verdict, VerifyWork, verified
 from sparklog.maintenance.verified_image import file_findings, image_problems
+from sparklog.maintenance.verified_log import LogStates
 from sparklog.maintenance.verify_table import table_steps
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.image import TopicImage
@@ -102,15 +103,21 @@ def _log_dir_problems(context: JobContext) -> list[str]:
 def _verify_metadata(context: JobContext, told: list[str], *, is_mending: bool) -> Outcome:
     """Check the metadata log, or repair it; append its problems to `told`, and report all of them.
 
-    `verify` made the list: it sees there whether this step has reported damage.
+    `verify` made the list: it sees there whether this step has reported damage. If the repair stops
+    halfway, its lines so far are reported, and why it stopped.
     """
-    notes: list[str] = []
+    done: list[str] = []
+    stopped: list[str] = []
     if is_mending:
-        with suppress(CorruptMetadataError):  # the check below reports damage that stays
-            notes = repair_metadata(context.files, context.clock)
+        try:
+            repair_metadata(context.files, context.clock, done.append)
+        except CorruptMetadataError:
+            pass  # the check below reports damage that stays
+        except SparklogError as error:
+            stopped.append(str(error))
     told += map(str, metadata_problems(context.files, context.clock))
-    counts = {"damaged": len(told), "repaired": len(notes)}
-    return Outcome(counts=counts, problems=list(told), notes=notes)
+    counts = {"damaged": len(told), "repaired": len(done)}
+    return Outcome(counts=counts, problems=list(told), notes=[*done, *stopped])
 
 
 def _rows(image: TopicImage) -> list[dict[str, Any]]:
@@ -135,6 +142,7 @@ def _execute(
     entries = chain.from_iterable(
         image.partition(partition).live.entries() for partition in range(topic.num_partitions)
     )
+    states = LogStates(image)
     while some := list(islice(entries, SEGMENTS_MAX)):
         judged, errors = _judged(context, topic, some, is_decoding=options.get("records", False))
         problems += errors
@@ -150,8 +158,10 @@ def _execute(
             wrong = [(entry, verdict) for entry, verdict in wrong if entry.key not in mended.keys]
         for _, verdict in wrong:
             problems += [*verdict.log_problems, *verdict.index_problems]
-        for _, verdict in judged:
+        for entry, verdict in judged:
             problems += verdict.other_problems
+            problems += states.add(entry, verdict.traces)
+    problems += states.finish()
     return Outcome(counts=counts, problems=problems, notes=notes)
 
 

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
 
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparklog.metadata.edit import Edit, FoldEdit, RunFile
 from sparklog.metadata.runs.tables import RUN_SCHEMA, table_of
+from sparklog.record.batches import Buffer
 
 DESCRIPTION: Final = "sparklog metadata 2"
 WRITER_FEATURE: Final = "sparklog"
@@ -84,9 +86,56 @@ def checkpoint(table: Action, runs: Sequence[RunFile]) -> bytes:
     rows: list[Action] = [{"protocol": PROTOCOL}, {"metaData": table}]
     rows += [{"add": add(run)} for run in runs]
     sink = pa.BufferOutputStream()
-    pq.write_table(table_of(rows, _CHECKPOINT), sink, store_schema=False)
+    pq.write_table(
+        table_of(rows, _CHECKPOINT),
+        sink,
+        store_schema=False,
+        write_page_checksum=True,
+        compression="none",  # so one version of pyarrow writes the same bytes on all machines
+    )
     data: bytes = sink.getvalue().to_pybytes()
     return data
+
+
+def pointer(version: int, runs: Sequence[RunFile]) -> bytes:
+    """Return the bytes of Delta's hint to the checkpoint of a version, which has these runs."""
+    return orjson.dumps({"version": version, "size": 2 + len(runs)})
+
+
+def checkpoint_problem(data: Buffer, table: Action, runs: Sequence[RunFile]) -> str:
+    """Return why these bytes are not the checkpoint of a fold; "" if they are.
+
+    They are those of `checkpoint`, or written by another version of pyarrow or another release:
+    then the rows must be the same. An older release may have known fewer columns of a run.
+    """
+    wanted = checkpoint(table, runs)
+    if data == wanted:
+        return ""
+    try:
+        (rows, schema, maker), (due, whole, mine) = map(_understood, (data, wanted))
+    except (pa.ArrowException, ValueError, OSError) as error:
+        return f"no Parquet file (torn?): {error}"
+    if rows != due or not all(column in whole for column in schema):
+        return "its rows are not those of its fold"
+    if maker == mine and schema == whole:
+        return "its rows are those of its fold, but other bytes are not as they were written"
+    return ""
+
+
+def _understood(data: Buffer) -> tuple[list[Action], list[Any], tuple[str, str]]:
+    """Return a checkpoint's rows without the table's columns, these, and what its bytes depend on.
+
+    Raises ValueError, OSError or ArrowException if it cannot be read.
+    """
+    file = pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True)
+    rows: list[Action] = file.read(use_threads=False).to_pylist()
+    schemas = [one.pop("schemaString") for row in rows if (one := row.get("metaData"))]
+    columns = [one for schema in schemas for one in json.loads(schema)["fields"]]
+    return (
+        rows,
+        columns,
+        (file.metadata.created_by, file.metadata.row_group(0).column(0).compression),
+    )
 
 
 _STRINGS: Final = pa.map_(pa.string(), pa.string())

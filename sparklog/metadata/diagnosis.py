@@ -7,13 +7,12 @@ the log     the newest stretch that can be opened. No reader gets the entries be
             covers the entries before it
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sparklog.clock import Clock
 from sparklog.errors import (
@@ -23,6 +22,7 @@ from sparklog.errors import (
     UnsupportedFeatureError,
 )
 from sparklog.log.names import CLUSTER_METADATA
+from sparklog.metadata import delta
 from sparklog.metadata.edit import FoldEdit, RunFile
 from sparklog.metadata.entry import Entry
 from sparklog.metadata.follow import fold_of, hinted_version
@@ -122,7 +122,7 @@ def diagnose(files: Files, clock: Clock) -> Diagnosis:
         return Diagnosis(found, None, versions, [])
     seen = Diagnosis([], log, versions, [])
     _judge_entries(seen, log, broken)
-    _judge_hints(files, seen, log, listed, hints)
+    _judge_checkpoints(reader, seen, log, listed, hints)
     if log.newest is not None:
         _judge_runs(reader, seen, log)
     return seen
@@ -202,24 +202,51 @@ def _judge_entries(seen: Diagnosis, log: Stretch, broken: dict[int, str]) -> Non
 # ------------------------------------------------------------------------------- hints and marks
 
 
-def _judge_hints(
-    files: Files, seen: Diagnosis, log: Stretch, listed: list[str], hints: Mapping[str, int]
+def _judge_checkpoints(
+    reader: MetadataLog,
+    seen: Diagnosis,
+    log: Stretch,
+    listed: list[str],
+    hints: Mapping[str, int],
 ) -> None:
-    newest = log.newest[0] if log.newest else -1
     checkpoints = {int(match[1]) for name in listed if (match := CHECKPOINT_NAME.fullmatch(name))}
     for version in sorted(checkpoints):
-        path = checkpoint_path(version)
-        text = (
-            "a checkpoint of an entry that is lost"
-            if version > log.last
-            else _parquet_problem(files, path)
-        )
+        text = _checkpoint_problem(reader, log, version)
         if text:
             checkpoints.remove(version)
-            _put_aside(seen, path, text)
+            _put_aside(seen, checkpoint_path(version), text)
+    _judge_hints(reader.files, seen, log, checkpoints, hints)
+
+
+def _checkpoint_problem(reader: MetadataLog, log: Stretch, version: int) -> str:
+    """Return the problem of a checkpoint; "" also for one that was cleaned after the listing."""
+    if version > log.last:
+        return "a checkpoint of an entry that is lost"
+    entry = reader.read_entry(version) if version in log.folds else None
+    if entry is None:
+        return ""  # that is gone, too, or is being deleted
+    try:
+        data = reader.files.read(checkpoint_path(version))
+    except MissingFileError:
+        return ""
+    return delta.checkpoint_problem(data, delta.metadata(entry.log), log.folds[version].runs)
+
+
+def _judge_hints(
+    files: Files,
+    seen: Diagnosis,
+    log: Stretch,
+    checkpoints: Container[int],
+    hints: Mapping[str, int],
+) -> None:
+    newest = log.newest[0] if log.newest else -1
     pointed, hinted = hints.get(POINTER), hints.get(HINT)
     if pointed is not None and pointed not in checkpoints:
         _put_aside(seen, POINTER, f"names checkpoint {pointed}, which is not there")
+    elif pointed is not None and pointed in log.folds:
+        said, due = bytes(files.read(POINTER)), delta.pointer(pointed, log.folds[pointed].runs)
+        if said != due and hinted_version(files, POINTER) == pointed:  # no newer fold wrote it
+            _put_aside(seen, POINTER, f"says {said!r} where {due!r} is due")
     if hinted is not None and hinted not in log.folds:
         is_cleaned = 0 <= hinted < newest
         text = f"names entry {hinted}, which is no fold that can be opened"
@@ -236,17 +263,6 @@ def _judge_hints(
 def _put_aside(seen: Diagnosis, path: str, text: str) -> None:
     seen.problems.append(Problem(path, text))
     seen.aside.insert(0, path)
-
-
-def _parquet_problem(files: Files, path: str) -> str:
-    """Return why a file cannot be read; "" also for one that was cleaned after the listing."""
-    try:
-        pq.read_table(pa.BufferReader(pa.py_buffer(files.read(path))))
-    except MissingFileError:
-        return ""
-    except (pa.ArrowException, OSError) as error:
-        return f"no Parquet file (torn?): {error}"
-    return ""
 
 
 # ------------------------------------------------------------------------------- the fold's files

@@ -12,7 +12,7 @@ killed while it folds leaves files that no entry names; vacuum deletes them when
 the log dir's horizon.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
@@ -149,7 +149,5 @@ def publish(log: MetadataLog, version: int, made: FoldEdit) -> None:
     data = delta.checkpoint(delta.metadata(log.log_id), made.runs)
     if log.files.put_new(checkpoint, data):
         log.files.sync_directory(ENTRIES)
-    size = 2 + len(made.runs)
-    pointer: Mapping[str, int] = {"version": version, "size": size}
-    log.files.overwrite(POINTER, orjson.dumps(pointer))
+    log.files.overwrite(POINTER, delta.pointer(version, made.runs))
     log.files.overwrite(HINT, orjson.dumps({"version": version}))

@@ -15,7 +15,7 @@ automatic. It deletes no bytes: files put aside are in `__cluster_metadata/_torn
 it may be run again.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from sparklog.clock import Clock
@@ -48,30 +48,35 @@ def problems(files: Files, clock: Clock) -> Iterator[Problem]:
     yield from diagnose(files, clock).problems
 
 
-def repair(files: Files, clock: Clock) -> list[str]:
-    """Mend the files that can be mended; return a line for each action.
+def repair(files: Files, clock: Clock, tell: Callable[[str], None] = lambda _: None) -> None:
+    """Mend the files that can be mended; `tell` gets a line for each action when it is done.
 
     Raises CorruptMetadataError, and changes nothing, if no version of the log can be read without
-    the damaged files; CommitConflictError while other processes of this machine commit.
+    the damaged files; CommitConflictError while others of this machine commit, also after some
+    actions if others fold.
     """
-    done: list[str] = []
+    for line in _mended(files, clock):
+        tell(line)
+
+
+def _mended(files: Files, clock: Clock) -> Iterator[str]:
     with Turn(files, ENTRIES, clock).taken() as is_mine:
         seen = diagnose(files, clock)
         if not seen.problems:
-            return []
+            return
         if files.is_local and not is_mine:
             raise CommitConflictError(
                 f"{CLUSTER_METADATA}: others are committing: nothing was mended"
             )
         if _is_stillborn(seen):
-            return [_put_aside(files, seen.problems[0])]
+            yield _put_aside(files, seen.problems[0])
+            return
         hopeless = [one for one in seen.problems if not one.is_mendable]
         if seen.log is None or hopeless:
             raise CorruptMetadataError("; ".join(map(str, hopeless)))
-        done += lead_to_newest_fold(files, clock, seen)
+        yield from lead_to_newest_fold(files, clock, seen)
     if seen.damaged:
-        done += _refolded(files, clock, seen)
-    return done
+        yield from _refolded(files, clock, seen)
 
 
 def lead_to_newest_fold(files: Files, clock: Clock, seen: Diagnosis) -> Iterator[str]:
@@ -126,8 +131,8 @@ def _published(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:
     return [f"checkpoint and hint of version {version} are written anew"]
 
 
-def _refolded(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:
-    """Fold again without the damaged files, then put them aside."""
+def _refolded(files: Files, clock: Clock, seen: Diagnosis) -> Iterator[str]:
+    """Fold again without the damaged files, then put them aside; yield a line for each action."""
     log = MetadataLog(files, clock)
     if seen.rebuilt is None:
         image = fold(log, is_forced=True, damaged=seen.damaged)
@@ -135,9 +140,9 @@ def _refolded(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:
         image = _folded_whole(log, seen.rebuilt, seen)
     if image is None:
         raise CommitConflictError(f"{CLUSTER_METADATA}: others are folding: run it again")
+    yield f"folded anew up to version {image.fold.cover}"
     paths = [f"{CLUSTER_METADATA}/{path}" for path in sorted(seen.damaged)]
-    moved = _all_aside(files, seen, paths)
-    return [f"folded anew up to version {image.fold.cover}", *moved]
+    yield from _all_aside(files, seen, paths)
 
 
 def _folded_whole(log: MetadataLog, image: Image, seen: Diagnosis) -> Image | None:

@@ -7,7 +7,11 @@ record         key: int16 version 0, int16 type | value: int16 version 0, int32 
 import struct
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sparklog.record import layout
+from sparklog.record.batches import BatchTable
 from sparklog.record.plain_batch import plain_batch
 
 ABORT: Final = 0
@@ -16,10 +20,30 @@ COMMIT: Final = 1
 _RECORD: Final = struct.Struct(">BbbbBhhBhiB")
 _LENGTH, _KEY_LENGTH, _VALUE_LENGTH = 0x20, 0x08, 0x0C
 """16, 4 and 6 as zig-zag varints: the bytes of the record, its key, its value."""
-MARKER_RECORDS: Final = tuple(
-    struct.pack(">BbbbBhh", _LENGTH, 0, 0, 0, _KEY_LENGTH, 0, kind) for kind in (ABORT, COMMIT)
+_BEGINNINGS: Final = np.stack(
+    [
+        np.frombuffer(struct.pack(">BbbbBhh", _LENGTH, 0, 0, 0, _KEY_LENGTH, 0, kind), np.uint8)
+        for kind in (ABORT, COMMIT)
+    ]
 )
 """How the record of each kind of marker begins: to the end of its key."""
+_MARKER_BYTES: Final = layout.RECORDS + _RECORD.size
+"""The size of every marker of Kafka's, and of ours."""
+NO_MARKER: Final = -1
+
+
+def marker_kinds(data: NDArray[np.uint8], batches: BatchTable) -> NDArray[np.int64]:
+    """Return for each batch whether it is a marker: ABORT, COMMIT, or NO_MARKER.
+
+    A control batch that a broker's cleaner has emptied is none.
+    """
+    found = np.full(len(batches), NO_MARKER)
+    rows = np.flatnonzero(batches.is_control & (batches.size == _MARKER_BYTES))
+    heads = batches.position[rows, np.newaxis] + layout.RECORDS + np.arange(_BEGINNINGS.shape[1])
+    is_same = (data[heads][:, np.newaxis] == _BEGINNINGS).all(axis=2)
+    for kind in (ABORT, COMMIT):
+        found[rows[is_same[:, kind]]] = kind
+    return found
 
 
 def encode_marker(

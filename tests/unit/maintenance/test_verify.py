@@ -11,14 +11,16 @@ import pytest
 from hypothesis import given
 from immutables import Map
 
-from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from sparklog.log.names import CLUSTER_METADATA, INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.leases import Leases
 from sparklog.maintenance.runner import DONE, FAILED, JobRun, StepReport
 from sparklog.maintenance.verified_image import image_problems
 from sparklog.maintenance.verify import verify
 from sparklog.metadata.edit import PartitionState
+from sparklog.metadata.fold import fold
 from sparklog.metadata.image import PartitionLog, TopicContent, TopicImage
+from sparklog.metadata.names import entry_path
 from sparklog.metadata.segment_tables import segments_table
 from sparklog.metadata.segments import LiveSegments
 from sparklog.storage.memory import MemoryFiles
@@ -128,6 +130,22 @@ class TestMetadata:
         assert metadata.outcome is not None
         assert "; put aside as __cluster_metadata/_torn/" in metadata.outcome.notes[0]
         assert topic.outcome == outcome_of(verify, log_dir, repair=False, records=False)
+
+    def test_a_repair_that_stops_halfway_tells_what_it_did(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        max(Path(log_dir).glob("__cluster_metadata/_delta_log/*.json")).unlink()
+        image = fold(context_of(log_dir).catalog.log)
+        assert image is not None
+        torn = Path(log_dir, entry_path(image.version + 1))
+        for path in (torn, Path(log_dir, CLUSTER_METADATA, image.fold.runs[0].path)):
+            path.write_bytes(b"")
+        monkeypatch.setattr("sparklog.metadata.repair.commit_fold", lambda *_: None)
+
+        code, (report, *_) = run(verify, log_dir, repair=True, records=False)
+        aside, *_, why = report.as_row()["notes"]
+        assert (code, why.rpartition(": ")[2]) == (FAILED, "run it again")
+        assert aside.endswith(f"; put aside as {CLUSTER_METADATA}/_torn/{torn.name}")
 
     def test_is_left_alone_by_a_dry_run(self, log_dir: str) -> None:
         before = sorted(Path(log_dir).rglob("*"))

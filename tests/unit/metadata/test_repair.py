@@ -25,7 +25,7 @@ from sparklog.storage.files import FileStat
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 from tests.metadata_logs import NOW_MS, World, names, read
-from tests.repairing import cut, damage, flip, found, made
+from tests.repairing import cut, damage, flip, found, made, mended
 
 MARKS_DIRECTORY = f"{CLUSTER_METADATA}/_marks"
 FOLDED = 7
@@ -39,9 +39,9 @@ def world(tmp_path: Path) -> World:
 
 def put_aside(world: World) -> list[str]:
     """Repair; return the names of the files put aside, after checking that no problem is left."""
-    done = repair(world.files, world.clock)
+    done = mended(world)
     assert found(world) == []
-    assert repair(world.files, world.clock) == []
+    assert mended(world) == []
     fresh = World.__new__(World)
     fresh.__dict__.update(world.__dict__)
     fresh.log = world.fresh()
@@ -61,7 +61,7 @@ def records(world: World) -> int:
 class TestASoundLog:
     def test_has_no_problems(self, world: World) -> None:
         assert found(world) == []
-        assert repair(world.files, world.clock) == []
+        assert mended(world) == []
         assert not (Path(world.files.uri) / TORN).exists()
 
     def test_an_entry_that_a_list_missed_is_no_hole(
@@ -114,7 +114,7 @@ class TestEntries:
 
     def test_those_behind_are_told_with_the_reason(self, world: World) -> None:
         damage(world, entry_path(13))
-        lost, torn, *_ = repair(world.files, world.clock)
+        lost, torn, *_ = mended(world)
 
         assert lost.startswith(f"{entry_path(14)}: behind a missing or damaged entry; put aside as")
         assert torn.startswith(f"{entry_path(13)}: cannot be understood")
@@ -199,7 +199,8 @@ class TestEntries:
     def test_a_log_that_was_not_born_may_be_made_again(self, tmp_path: Path) -> None:
         files = LocalFiles(str(tmp_path / "unborn"))
         files.put_new(entry_path(0), b"")
-        done = repair(files, ManualClock())
+        done: list[str] = []
+        repair(files, ManualClock(), done.append)
 
         name = f"{0:020}.json"
         assert [line.partition(": ")[0] for line in done] == [entry_path(0)]
@@ -301,12 +302,18 @@ class TestWhileOthersCommit:
             repair(world.files, world.clock)
         assert names(world.files) == before
 
-    def test_a_fold_in_between_is_told(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_fold_in_between_is_told_after_what_was_done(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         cut(world, f"{CLUSTER_METADATA}/{world.log.image().fold.runs[0].path}")
+        damage(world, HINT)
         monkeypatch.setattr("sparklog.metadata.repair.commit_fold", lambda *_: None)
 
+        told: list[str] = []
         with pytest.raises(CommitConflictError, match="others are folding"):
-            repair(world.files, world.clock)
+            repair(world.files, world.clock, told.append)
+        assert [line for line in told if line.startswith(f"{HINT}: ")] == told[:1]
+        assert told[1:] == ["checkpoint and hint of version 12 are written anew"]
 
 
 class TestAnObjectStore:

@@ -16,7 +16,7 @@ from sparklog.metadata.names import entry_path
 from sparklog.metadata.repair import problems, repair
 from sparklog.storage.local import LocalFiles
 from tests.metadata_logs import World, names, read
-from tests.repairing import cut, flip, found, made
+from tests.repairing import cut, flip, found, made, mended
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ class TestRuns:
         harm(world, f"{CLUSTER_METADATA}/{run}")
 
         assert found(world) == [f"{CLUSTER_METADATA}/{run}"]
-        (line, *_) = repair(world.files, world.clock)
+        (line, *_) = mended(world)
         assert line == "folded anew up to version 14"
         assert found(world) == []
         assert read(world.fresh()) == said

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from sparklog.admin import AdminClient
 from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.errors import ErrorCode, SparklogError
+from sparklog.maintenance.verify import verify
 from sparklog.metadata.plans.transactions import NOBODY, Producer, edit_of_ids
 from tests.client_batches import NOW_MS
+from tests.maintenance import run as verified
 from tests.naive.transactions import LAST_EPOCH, NaiveTransactions
 from tests.transactions import Client, Instance, new_log_dir
 
@@ -188,7 +190,7 @@ class World:
         self.twin.expire()
 
     def compare(self) -> None:
-        """Compare what readers see, the states of ids, and the group's offsets."""
+        """Compare what readers see, states of ids, the group's offsets; verify finds nothing."""
         instance = Instance(self.log_dir)
         assert instance.values() == {n: self.twin.log(("t", n)).committed for n in range(2)}
         ids = instance.catalog.image().transactional_ids.by_id
@@ -198,6 +200,8 @@ class World:
         assert states == {one: self.twin.ids[one].status for one in self.twin.ids}
         offsets = AdminClient(self.log_dir).list_consumer_group_offsets(GROUP)
         assert {one: at.offset for one, at in offsets.items() if at} == self.twin.committed
+        _, reports = verified(verify, self.log_dir, repair=False, records=False)
+        assert [one.as_row()["problems"] for one in reports] == [[]] * len(reports)
 
 
 BEGUN = [("init", 0, "anew"), ("init", 2, "anew")]

@@ -18,7 +18,7 @@ further request before it has more records.
 Records of consumer groups, above all offset commits, join a batch that is made only when its group
 begins. If many of them come, a group that has nothing else waits up to GROWING_LINGER_S, so that
 more of them share a batch, a segment and an entry. On an object store a commit is expensive, so
-every group waits longer (`remote_linger_s`).
+every group waits longer (REMOTE_LINGER_S to REMOTE_LINGER_MAX_S).
 """
 
 import asyncio
@@ -39,13 +39,16 @@ from sparklog.group_commit.append_slots import (
 from sparklog.group_commit.append_thread import AppendThread
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.group_commit.companions import Companions
-from sparklog.group_commit.lingering import remote_linger_s
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import Image
 
 __all__ = ["Append", "AppendCommit", "AppendLimits", "Appended"]
 
 MIB: Final = 1024 * 1024
+REMOTE_LINGER_S: Final = 0.1
+"""How long a group waits on an object store; or twice the time of the last commit, if longer."""
+REMOTE_LINGER_MAX_S: Final = 1.0
+"""The longest of these waits: a commit may take minutes if the store is out of reach."""
 MANY_REQUESTS: Final = 8
 """This many requests in a group show that more are about to come."""
 GROWING_LINGER_S: Final = 0.02
@@ -247,7 +250,8 @@ class AppendCommit:
     def _begins_s(self) -> float:
         """Return when the group begins even if it is incomplete."""
         if not self._is_local:
-            return self._waits_since_s + remote_linger_s(self._commit_s)
+            linger_s = min(max(REMOTE_LINGER_S, 2 * self._commit_s), REMOTE_LINGER_MAX_S)
+            return self._waits_since_s + linger_s
         if self._wanted >= MANY_REQUESTS and all(one.make is not None for one in self._waiting):
             return self._waiting[0].came_s + GROWING_LINGER_S
         return self._answered_s + min(self._limits.linger_ms / 1000, self._commit_s)

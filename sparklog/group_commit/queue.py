@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from sparklog.errors import ThrottlingQuotaExceededError
-from sparklog.group_commit.lingering import remote_linger_s
 from sparklog.group_commit.rows import Request, Rows
 from sparklog.group_commit.share import Counts, Outcome, Written
 from sparklog.group_commit.writer import GroupWriter
@@ -32,7 +31,7 @@ class CommitLimits:
 
     linger_ms: int = 5
     """How long a group waits after its first request, or after the answers to the group before,
-    if those came later. On an object store it waits for `remote_linger_s` if that is longer."""
+    if those came later."""
     batch_size: int = MIB
     """Bytes of one topic's records (`Rows.size_bytes`) at which a group no longer waits."""
     max_pending_bytes: int = 64 * MIB
@@ -62,7 +61,6 @@ class GroupCommit:
 
     def __init__(self, catalog: Catalog, limits: CommitLimits) -> None:
         self._limits = limits
-        self._is_local = catalog.files.is_local
         self.counts = Counts()
         options = WriteOptions(compression_type=limits.compression_type)
         self._writer = GroupWriter(catalog, options, self.counts)
@@ -75,7 +73,6 @@ class GroupCommit:
         self._full = asyncio.Event()
         self._is_ending = False
         self._answered = 0.0
-        self._commit_s = 0.0
         self._task: asyncio.Task[None] | None = None
 
     async def produce(self, topic: str, rows: Rows, key: str | None) -> Written:
@@ -113,7 +110,6 @@ class GroupCommit:
     async def _run(self) -> None:
         while self._waiting:
             await self._linger()
-            began = asyncio.get_running_loop().time()
             group = self._taken()
             answers: Sequence[Outcome | Exception]
             try:
@@ -123,19 +119,15 @@ class GroupCommit:
             for waiting, answer in zip(group, answers, strict=True):
                 self._settle(waiting, answer)
             self._answered = asyncio.get_running_loop().time()
-            self._commit_s = self._answered - began
         self._task = None
 
     async def _linger(self) -> None:
-        """Wait until the group has waited long enough, or is full."""
+        """Wait until linger.ms have passed, or the group is full."""
         loop = asyncio.get_running_loop()
         for topic in self._bytes_waiting:
             self._note_full(topic)
         since = max(self._waiting[0].since, self._answered)
-        linger_s = self._limits.linger_ms / 1000
-        if not self._is_local:
-            linger_s = max(linger_s, remote_linger_s(self._commit_s))
-        left_s = since + linger_s - loop.time()
+        left_s = since + self._limits.linger_ms / 1000 - loop.time()
         timer = loop.call_later(max(left_s, 0), self._full.set)
         await self._full.wait()
         timer.cancel()

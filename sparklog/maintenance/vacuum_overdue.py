@@ -64,7 +64,7 @@ def _topic_steps(context: JobContext, image: Image, topic: TopicDescription) -> 
 def _shared_steps(context: JobContext, image: Image) -> Iterator[Step]:
     if _is_overdue(partial(_shared_rows_of, image), pinned(image, context.clock.now_ms())):
         found = LogDirFiles(image)
-        found.add(SHARED, context.files.list(SHARED))
+        found.add(SHARED, context.files.list(SHARED, recursive=True))  # page by page
         yield from shared_steps(context, context.catalog.image(), found.shared)
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from sparklog.metadata.edit import Done, Edit, Lease
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.plans.backups import BACKUPS
 
 LEASE_TTL_MS: Final = 5 * 60 * 1000
 
@@ -30,8 +31,8 @@ def acquire(
 
     If another owner has a lease that has not expired, that lease is returned. A claim of this name
     is for `longest_ms` at most: one that ends after more than twice that time does not count,
-    because it was made by a clock that was ahead. Expired leases of all owners are dropped. Raises
-    as `MetadataLog.commit` does.
+    because it was made by a clock that was ahead. Expired leases of all owners are dropped, but not
+    those of backups: a clock that is ahead would end them. Raises as `MetadataLog.commit` does.
     """
     wanted = Lease(name, owner, now_ms + ttl_ms)
 
@@ -40,7 +41,11 @@ def acquire(
         left_ms = 0 if holder is None or holder.owner == owner else holder.expires_ms - now_ms
         if 0 < left_ms <= 2 * longest_ms:
             return Done()
-        expired = {key: None for key, one in image.leases.items() if one.expires_ms <= now_ms}
+        expired = {
+            key: None
+            for key, one in image.leases.items()
+            if one.expires_ms <= now_ms and not key.startswith(BACKUPS)
+        }
         return Edit(
             operation="LEASE",
             parameters={"name": name, "owner": owner},

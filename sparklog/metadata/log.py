@@ -54,7 +54,7 @@ from sparklog.metadata.follow import RESTORE, FollowedLog
 from sparklog.metadata.history.read import record_at
 from sparklog.metadata.image import Image
 from sparklog.metadata.names import ENTRIES, edits_name, entry_path
-from sparklog.metadata.plans.backups import PREFIX as BACKUPS
+from sparklog.metadata.plans.backups import BACKUPS
 from sparklog.record.checksum import crc32c
 from sparklog.storage.files import Files
 from sparklog.storage.log_dir import probe_conditional_put

@@ -81,6 +81,8 @@ class NewestBytes:
             self._ended(key, mine, None)
             answer.set_exception(error)
             raise
+        if len(data) <= READ_BYTES_MAX:
+            data = memoryview(bytes(data))  # a store's answer may be a part of a larger buffer
         self._ended(key, mine, data)
         answer.set_result(data)
         return data

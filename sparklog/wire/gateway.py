@@ -58,7 +58,8 @@ CLAIMS_REMOTE: Final = 8
 """Threads for claims of partitions of __consumer_offsets. After a start there are up to 50 at once:
 lookups of other clients do not wait behind them."""
 LONG_AT_ONCE: Final = 2
-"""Threads for long answers, which only compute."""
+"""Threads for long answers, which only compute, and as many for long requests: a member of a group
+must not wait behind answers to administrators."""
 STEPS_AT_ONCE: Final = 8
 """Threads for steps of transactions; steps that wait at the same time share an entry."""
 HOUSEKEEPER: Final = "sparklog.wire.tidying"
@@ -122,7 +123,9 @@ class Gateway:
         self._claims = ThreadPoolExecutor(
             CLAIMS_LOCAL if files.is_local else CLAIMS_REMOTE, "claim"
         )
-        self._long = ThreadPoolExecutor(LONG_AT_ONCE, "answer")
+        self._long, self._beside = (
+            ThreadPoolExecutor(LONG_AT_ONCE, name) for name in ("answer", "beside")
+        )
         self._scrapes = ThreadPoolExecutor(1, "scrape")
         self._heart = ThreadPoolExecutor(1, "heartbeat")
         self._admin = ThreadPoolExecutor(1, "admin")
@@ -211,6 +214,13 @@ class Gateway:
         function reads no files: while the storage hung, it would hold up the other long answers.
         """
         return await asyncio.get_running_loop().run_in_executor(self._long, question)
+
+    async def beside(self, step: Callable[[], Answer]) -> Answer:
+        """Run a step of a long request of any client, some 0.1 s long, beside the event loop.
+
+        As with `at_length`, it reads no files.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._beside, step)
 
     async def administer(self, question: Callable[[], Answer]) -> Answer:
         """Run a function that uses `admin`. Such functions run one after another."""
@@ -310,6 +320,7 @@ class Gateway:
             self._lookups,
             self._claims,
             self._long,
+            self._beside,
             self._scrapes,
             self._admin,
             self._heart,

@@ -14,6 +14,8 @@ from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import NewTopic
 from sparklog.tokens import Grant, Principal, Resource, Scope
+from sparklog.wire.handlers import consumer_groups
+from sparklog.wire.handlers.group_members import ask_coordinator
 from sparklog.wire.handlers.operations import NO_OPERATIONS, Operation
 from sparklog.wire.topic_ids import uuid_of
 from sparklog.wire.versions import ApiKey
@@ -195,6 +197,27 @@ class TestHeartbeat:
             assert beats(alice).error_code is ErrorCode.topic_authorization_failed
             answer = beats(alice, subscribed_topic_names=None, subscribed_topic_regex=".*")
             assert (answer.error_code, answer.assignment.topic_partitions) == (ErrorCode.none, ())
+
+
+def test_a_heartbeat_brings_the_topics_that_there_are_when_it_is_read(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long one may wait to be read: with the topics of before it would undo an assignment."""
+    owned, brought = consumer_groups._owned, list[str]()
+
+    def reading(*given: Any) -> Any:
+        running.server.gateway.admin.create_topics([NewTopic("new", 1)])
+        return owned(*given)
+
+    async def asking(call: Any, heartbeat: Any, group_id: str) -> Any:
+        brought.extend(heartbeat.topics)
+        return await ask_coordinator(call, heartbeat, group_id)
+
+    monkeypatch.setattr(consumer_groups, "_owned", reading)
+    monkeypatch.setattr(consumer_groups, "ask_coordinator", asking)
+    client.ask(body(HEARTBEAT, 1, **JOIN))
+
+    assert "new" in brought
 
 
 class TestDescribe:

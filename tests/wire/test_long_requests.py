@@ -4,11 +4,13 @@ Each step stands still in turn, while another client is answered.
 """
 
 from importlib import import_module
+from threading import Event
 from typing import Any
 
 import pytest
 
 from sparklog.admin import NewTopic
+from sparklog.wire.gateway import LONG_AT_ONCE
 from sparklog.wire.handlers import transactions
 from sparklog.wire.handlers.call import LONG_BYTES, Call
 from sparklog.wire.handlers.partitions import QUICK
@@ -127,6 +129,19 @@ def test_a_fetch_of_many_partitions(
 ) -> None:
     check_others_are_answered(running, monkeypatch, (fetch, step), lambda: client.send(FETCH))
     assert len(client.receive(ApiKey.FETCH, 12).responses[0].partitions) == len(NUMBERS)
+
+
+def test_no_long_request_waits_for_answers_to_administrators(
+    running: RunningGateway, client: Client
+) -> None:
+    """Such an answer may take seconds, and a member of a group that waits is fenced."""
+    may_end = Event()
+    for _ in range(2 * LONG_AT_ONCE):
+        running.begin(running.server.gateway.at_length(may_end.wait))
+    try:
+        assert client.ask(FETCH)
+    finally:
+        may_end.set()
 
 
 def test_keeps_its_bytes_until_it_is_read(

@@ -7,9 +7,8 @@ from pydantic_settings import BaseSettings
 
 from sparklog.errors import InvalidOptionError
 from sparklog.rest.settings import Settings as RestSettings
-from sparklog.service.settings import settings_of, split, variable_of
+from sparklog.service.settings import NEVER_EMPTY, settings_of, split, variable_of
 from sparklog.wire.coordinators import INITIAL_MS, limits_of
-from sparklog.wire.listeners import bind
 from sparklog.wire.sasl import MECHANISMS
 from sparklog.wire.settings import Settings
 
@@ -60,17 +59,17 @@ def test_a_wrong_value_is_refused(
 def test_an_empty_variable_counts_as_not_given(
     monkeypatch: pytest.MonkeyPatch, kind: type[BaseSettings]
 ) -> None:
-    for name in kind.model_fields:
+    for name in kind.model_fields.keys() - set(NEVER_EMPTY):
         monkeypatch.setenv(variable_of(name), "")
     assert settings_of(kind, {"log_dir": "log"}) == kind.model_construct(log_dir="log")
 
 
-def test_an_empty_variable_gives_no_access_from_other_machines(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    settings = of_variables(monkeypatch, tokens_file="", listen="0.0.0.0:0", advertise="here:1")
-    with pytest.raises(InvalidOptionError, match="needs --tokens-file"):
-        bind(settings)
+@pytest.mark.parametrize("name", NEVER_EMPTY)
+def test_a_value_that_got_lost_lets_nobody_in(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    with pytest.raises(
+        InvalidOptionError, match=f"{variable_of(name)}.*is empty; set it or remove"
+    ):
+        of_variables(monkeypatch, **{name: ""})
 
 
 def test_the_mechanisms_are_those_that_there_are() -> None:

@@ -15,7 +15,7 @@ from sparklog.errors import UsageError
 from sparklog.metadata.edit import Edit, Lease
 from sparklog.metadata.image import Image
 
-PREFIX: Final = "backup/"
+BACKUPS: Final = "backup/"
 
 
 class Backup(NamedTuple):
@@ -42,7 +42,7 @@ class Pinned(NamedTuple):
 
 def backups(image: Image, now_ms: int) -> list[Backup]:
     """Return the backups under way, the oldest version first."""
-    found = [_backup_of(one) for name, one in image.leases.items() if name.startswith(PREFIX)]
+    found = [_backup_of(one) for name, one in image.leases.items() if name.startswith(BACKUPS)]
     return sorted((one for one in found if one.expires_ms > now_ms), key=lambda one: one.version)
 
 
@@ -61,17 +61,19 @@ def begun(image: Image, name: str, now_ms: int, expires_ms: int) -> Edit:
                 f"name"
             )
     version, version_ms = image.version, image.stamp.timestamp_ms
-    lease = Lease(f"{PREFIX}{name}", f"{version} {version_ms}", expires_ms)
+    of_backups = {key: one for key, one in image.leases.items() if key.startswith(BACKUPS)}
+    expired = {key: None for key, one in of_backups.items() if one.expires_ms <= now_ms}
+    lease = Lease(f"{BACKUPS}{name}", f"{version} {version_ms}", expires_ms)
     return Edit(
         operation="BEGIN BACKUP",
         parameters={"name": name, "version": str(version), "expiresMs": str(expires_ms)},
-        leases={lease.name: lease},
+        leases={**expired, lease.name: lease},
     )
 
 
 def ended(image: Image, name: str) -> Edit:
     """Return the edit that ends a backup, expired or not. Raises UsageError if there is none."""
-    lease = image.leases.get(f"{PREFIX}{name}")
+    lease = image.leases.get(f"{BACKUPS}{name}")
     if lease is None:
         raise UsageError(f"there is no backup {name!r}: it has ended, or expired")
     version = str(_backup_of(lease).version)
@@ -84,4 +86,4 @@ def ended(image: Image, name: str) -> Edit:
 
 def _backup_of(lease: Lease) -> Backup:
     version, version_ms = map(int, lease.owner.split())
-    return Backup(lease.name.removeprefix(PREFIX), version, version_ms, lease.expires_ms)
+    return Backup(lease.name.removeprefix(BACKUPS), version, version_ms, lease.expires_ms)

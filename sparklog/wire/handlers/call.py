@@ -72,7 +72,7 @@ class Call:
 
     async def step(self, work: Callable[[], Step]) -> Step:
         """Take a step towards the answer: that of a long request beside the event loop."""
-        return await self.gateway.at_length(work) if self.is_long else work()
+        return await self.gateway.beside(work) if self.is_long else work()
 
     def allows(self, scope: Scope, name: str = "", resource: Resource = Resource.TOPIC) -> bool:
         """Whether the client may do this to a resource, by default a topic (`authorization`)."""

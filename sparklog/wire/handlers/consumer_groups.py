@@ -41,8 +41,10 @@ async def consumer_group_heartbeat(call: Call) -> Reply:
         return call.answer({"error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED})
     if not await call.step(lambda: all(map(call.sees, names or ()))):
         return call.answer({"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+    read = await call.step(lambda: (_names(names), _owned(request.topic_partitions)))
+    # The image comes last: a request that has waited with an older one would undo an assignment.
     image = await call.gateway.image()
-    heartbeat = await call.step(lambda: _heartbeat(call, request, image))
+    heartbeat = _heartbeat(call, request, *read, image)
     answer = await ask_coordinator(call, heartbeat, request.group_id)
     if isinstance(answer, int):
         answer = ConsumerAnswer(answer)
@@ -59,8 +61,14 @@ async def consumer_group_heartbeat(call: Call) -> Reply:
     )
 
 
-def _heartbeat(call: Call, request: Any, image: Image) -> ConsumerHeartbeat:
-    names, member_id = request.subscribed_topic_names, request.member_id
+def _heartbeat(
+    call: Call,
+    request: Any,
+    names: tuple[str, ...] | None,
+    owned: Partitions | None,
+    image: Image,
+) -> ConsumerHeartbeat:
+    member_id = request.member_id
     if not member_id and call.version < CLIENT_MAKES_ID_SINCE and request.member_epoch == 0:
         member_id = str(uuid4())
     return ConsumerHeartbeat(
@@ -72,13 +80,17 @@ def _heartbeat(call: Call, request: Any, image: Image) -> ConsumerHeartbeat:
         client_id=call.header.client_id or "",
         client_host=client_host(call),
         rebalance_timeout_ms=milliseconds(request.rebalance_timeout),
-        topic_names=None if names is None else tuple(sorted(set(names))),
+        topic_names=names,
         topic_regex=getattr(request, "subscribed_topic_regex", None),
         assignor=request.server_assignor,
-        owned=_owned(request.topic_partitions),
+        owned=owned,
         topics=image.names,
         may_read=call.sees,
     )
+
+
+def _names(names: Iterable[str] | None) -> tuple[str, ...] | None:
+    return None if names is None else tuple(sorted(set(names)))
 
 
 def _owned(topics: Iterable[Any] | None) -> Partitions | None:
@@ -104,7 +116,7 @@ async def consumer_group_describe(call: Call) -> Reply:
     if request.include_authorized_operations:
         tell_operations(call, groups)
     # A group may have a hundred thousand partitions.
-    return await call.gateway.at_length(lambda: call.answer({"groups": groups}))
+    return await call.gateway.beside(lambda: call.answer({"groups": groups}))
 
 
 async def _described(call: Call, group_id: str) -> Fields:
@@ -142,7 +154,7 @@ async def _described(call: Call, group_id: str) -> Fields:
             "members": members,
         }
 
-    return await call.gateway.at_length(told)
+    return await call.gateway.beside(told)
 
 
 def _member(names: Mapping[str, str], member: DescribedConsumer) -> Fields:

@@ -36,7 +36,7 @@ async def step_for(call: Call, count: int, step: Callable[[], T]) -> T:
 
     A UI asks for thousands of partitions at once, often by a short request.
     """
-    return await (call.gateway.at_length(step) if count > QUICK else call.step(step))
+    return await (call.gateway.beside(step) if count > QUICK else call.step(step))
 
 
 def log_of(image: Image, topic: TopicDescription | None, partition: int) -> PartitionLog | None:

@@ -251,7 +251,7 @@ def test_on_an_object_store_a_group_waits_for_others(
         await asyncio.gather(first, world.send(A))
         return world.commits
 
-    monkeypatch.setattr("sparklog.group_commit.lingering.REMOTE_LINGER_S", 0.01)
+    monkeypatch.setattr("sparklog.group_commit.appends.REMOTE_LINGER_S", 0.01)
 
     assert run(catalog(log_dir), work) == 1
 
@@ -264,6 +264,6 @@ def test_after_a_commit_that_took_minutes_a_group_waits_no_longer_than_the_limit
         world.commit._commit_s = 120.0
         return await asyncio.wait_for(world.send(A), 60)
 
-    monkeypatch.setattr("sparklog.group_commit.lingering.REMOTE_LINGER_MAX_S", 0.01)
+    monkeypatch.setattr("sparklog.group_commit.appends.REMOTE_LINGER_MAX_S", 0.01)
 
     assert run(catalog(log_dir), work) == [Appended(0, -1, 0)]

@@ -89,21 +89,6 @@ class TestQueue:
 
         assert image(log_dir).version == 3
 
-    def test_on_an_object_store_a_group_waits_longer(
-        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        async def work(queue: GroupCommit) -> Any:
-            queue._is_local = False
-            first = asyncio.create_task(queue.produce("t", rows("a", partition=0), None))
-            for _ in range(5):
-                await asyncio.sleep(0)
-            return await asyncio.gather(first, queue.produce("t", rows("b", partition=0), None))
-
-        monkeypatch.setattr("sparklog.group_commit.lingering.REMOTE_LINGER_S", 0.05)
-        self.run(log_dir, work, linger_ms=0)
-
-        assert image(log_dir).version == 2
-
     def test_a_full_group_does_not_linger(self, log_dir: str) -> None:
         async def work(queue: GroupCommit) -> Any:
             requests = [queue.produce("t", rows("x" * 60, partition=0), None) for _ in range(4)]

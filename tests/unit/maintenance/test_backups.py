@@ -15,9 +15,10 @@ from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.verify import verify
 from sparklog.metadata.clean import clean
 from sparklog.metadata.fold import fold
+from sparklog.metadata.leases import acquire
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import ENTRIES
-from sparklog.metadata.plans.backups import backups, begun, ended
+from sparklog.metadata.plans.backups import BACKUPS, backups, begun, ended
 from sparklog.metadata.restore import restore
 from sparklog.storage import open_files
 from sparklog.storage.local import LocalFiles
@@ -178,6 +179,17 @@ class TestNames:
         log.commit(lambda image: begun(image, "nightly", NOW_MS, NOW_MS + DAY_MS))
 
         assert begin(log) == 5
+
+    def test_stay_when_a_clock_that_is_ahead_takes_a_lease(self, log_dir: str) -> None:
+        """It drops what has expired by its time, but for backups."""
+        log, now_ms = catalog(log_dir).log, SystemClock().now_ms()
+        begin(log)
+        log.commit(lambda image: begun(image, "short", NOW_MS, NOW_MS + DAY_MS))
+        acquire(log, "vacuum/t", "me", now_ms + 9 * DAY_MS)
+        begin(log, "weekly")
+
+        held = {name.removeprefix(BACKUPS) for name in log.image().leases}
+        assert held == {"nightly", "weekly", "vacuum/t"}
 
     def test_of_none_cannot_end(self, log_dir: str) -> None:
         with pytest.raises(UsageError, match="there is no backup 'nightly'"):

@@ -174,3 +174,10 @@ class TestFiles:
     def test_a_copy_in_another_process_remembers_nothing(self) -> None:
         files = RememberingFiles("s3://bucket/log", StorageOptions())
         assert type(pickle.loads(pickle.dumps(files))) is ObjectFiles
+
+
+def test_a_piece_does_not_keep_the_buffer_that_it_came_in(store: Store) -> None:
+    """A store's client reads answers into larger buffers."""
+    found = NewestBytes().read(NAME, 8, 4, store)
+
+    assert found.obj == DATA[8:12]

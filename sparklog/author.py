@@ -59,7 +59,8 @@ def workers_named(name: str) -> Iterator[None]:
     if PROGRAM_VARIABLE in os.environ:
         yield
         return
-    os.environ[PROGRAM_VARIABLE] = name
+    # A name must not stop a session, whatever the encoding of the environment.
+    os.environ[PROGRAM_VARIABLE] = _printable(name).encode("ascii", "replace").decode()
     try:
         yield
     finally:

@@ -26,7 +26,7 @@ from sparklog.maintenance.table_commit import commit_change
 from sparklog.metadata.plans.backups import pinned
 from sparklog.model import TopicDescription
 from sparklog.storage.files import FileStat
-from sparklog.table.delta_log import DELTA_LOG
+from sparklog.table.delta_log import DELTA_LOG, TOMBSTONES_KEPT_MS
 from sparklog.table.of_topic import VACUUMED, Change, delta_log, table_directory
 from sparklog.table.snapshot import Snapshot
 
@@ -71,9 +71,10 @@ def _bounds(context: JobContext, topic: TopicDescription) -> _Bounds:
     config = TopicConfig.parse(context.catalog.topic_image(topic).description.configs)
     now_ms = context.clock.now_ms()
     needed = pinned(context.catalog.log.last_image, now_ms)
-    return _Bounds(
-        needed.released_ms(config.delete_delay_ms), max(0, now_ms - config.orphan_retention_ms)
-    )
+    horizon_ms = max(0, now_ms - config.orphan_retention_ms)
+    if needed.version_ms is not None and now_ms - needed.version_ms >= TOMBSTONES_KEPT_MS:
+        horizon_ms = 0  # the table no longer tells an orphan from a file that a backup needs
+    return _Bounds(needed.released_ms(config.delete_delay_ms), horizon_ms)
 
 
 def _path(topic: TopicDescription, file: FileStat) -> str:

@@ -14,7 +14,7 @@ Nothing is ever deleted.
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Final
 
 from sparklog.config import TopicConfig
@@ -26,6 +26,7 @@ from sparklog.errors import (
 )
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
+from sparklog.maintenance.parts import parts_of
 from sparklog.maintenance.repair import Judged, repair
 from sparklog.maintenance.verified import Verdict, VerifyWork, verified
 from sparklog.maintenance.verified_image import file_findings, image_problems
@@ -40,7 +41,8 @@ from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.log_dir import META_PROPERTIES, open_log_dir, strange_file
 
 SEGMENTS_MAX: Final = 10_000
-"""The most segments in one round of checks and repairs: their verdicts are in memory."""
+"""The most segments in one round of checks and repairs: their verdicts are in memory. Ten producers
+of a segment count as another segment."""
 
 
 def verify(
@@ -128,6 +130,10 @@ def _rows(image: TopicImage) -> list[dict[str, Any]]:
     return rows
 
 
+def _weight(entry: SegmentEntry) -> int:
+    return 1 + len(entry.producer_ids or ()) // 10
+
+
 def _execute(
     context: JobContext,
     topic: TopicDescription,
@@ -143,7 +149,7 @@ def _execute(
         image.partition(partition).live.entries() for partition in range(topic.num_partitions)
     )
     states = LogStates(image)
-    while some := list(islice(entries, SEGMENTS_MAX)):
+    for some in parts_of(entries, SEGMENTS_MAX, _weight):
         judged, errors = _judged(context, topic, some, is_decoding=options.get("records", False))
         problems += errors
         wrong = _named(image, [one for one in judged if _is_wrong(one[1])])

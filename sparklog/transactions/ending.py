@@ -204,7 +204,7 @@ def edit_of(
         operation=END,
         parameters={
             "transactionalIds": ", ".join(ids),
-            "results": ", ".join(str(one.status) for one in ids.values()),
+            "results": ", ".join(f"{name}: {one.status}" for name, one in ids.items()),
             "topics": ", ".join(names),
         },
         topics=edits,

@@ -88,6 +88,11 @@ class TestProgram:
         assert author.PROGRAM_VARIABLE not in os.environ
 
 
+def test_a_name_fits_every_environment() -> None:
+    with workers_named("Spark Fl\u00fcge\0"):
+        assert os.environ[author.PROGRAM_VARIABLE] == "Spark Fl?ge?"
+
+
 def test_a_client_is_known_in_its_block_alone() -> None:
     with acting_for("alice"):
         inside = principal()

@@ -1,7 +1,7 @@
 """The gateway beside a Kafka 4.1.1 broker on this machine: the same tools of Kafka's, in turns.
 
-The broker does not sync what it acknowledges, the gateway does. Figures of the tools are those of
-their last line.
+The broker does not sync what it acknowledges. The gateway does; a second one does not (flush=none).
+Figures of the tools are those of their last line.
 """
 
 import os
@@ -23,7 +23,9 @@ _RATE = re.compile(r"sent, ([0-9.]+) records/sec .* ([0-9.]+) ms 50th, .* ([0-9.
 VARIANTS: Mapping[str, Sequence[str]] = {
     "100 B, defaults": (),
     "100 B, batch.size=1 MiB": ("batch.size=1048576",),
+    "1 KB, defaults": (),
 }
+SIZES = {"1 KB, defaults": 1000}
 LEAST = {"100 B, defaults": 0.9, "100 B, batch.size=1 MiB": 1.1}
 
 
@@ -33,24 +35,31 @@ def run(settings: Settings) -> list[Figure]:
     with (
         running_broker(settings.directory / "broker") as broker,
         gateway_process(settings.directory / "log") as process,
+        gateway_process(settings.directory / "unsynced", "--flush", "none") as unsynced,
     ):
         broker.create_topic(TOPIC, PARTITIONS)
-        AdminClient(settings.directory / "log").create_topics([NewTopic(TOPIC, PARTITIONS)])
+        for log_dir in ("log", "unsynced"):
+            AdminClient(settings.directory / log_dir).create_topics([NewTopic(TOPIC, PARTITIONS)])
         places = {"broker": broker.bootstrap, "gateway": process.address}
-        for place in places.values():  # warm up
+        everywhere = places | {"gateway, flush=none": unsynced.address}
+        for place in everywhere.values():  # warm up
             produced(place, settings.records // 10, ())
         for name, properties in VARIANTS.items():
-            rates: dict[str, list[float]] = {place: [] for place in places}
+            rates: dict[str, list[float]] = {place: [] for place in everywhere}
             for _ in range(settings.rounds):
-                for place, bootstrap in places.items():
+                for place, bootstrap in everywhere.items():
                     os.sync()  # the broker leaves its writes to the system
-                    rates[place].append(produced(bootstrap, settings.records, properties)[0])
+                    count, size = settings.records, SIZES.get(name, 100)
+                    count = count * 100 // size
+                    rates[place].append(produced(bootstrap, count, properties, size_bytes=size)[0])
             group = f"kafka-producer-perf-test, {name}"
             for place, found in rates.items():
                 figures.append(Figure.of_rounds(group, place, found, "records/s"))
-            ratios = [a / b for a, b in zip(rates["gateway"], rates["broker"], strict=True)]
-            bar = Bar(least=LEAST[name])
-            figures.append(Figure.of_rounds(group, "gateway / broker", ratios, "x", bar))
+            broker_rates = rates.pop("broker")
+            for place, found in rates.items():
+                ratios = [a / b for a, b in zip(found, broker_rates, strict=True)]
+                bar = Bar(least=LEAST[name]) if name in LEAST else None
+                figures.append(Figure.of_rounds(group, f"{place} / broker", ratios, "x", bar))
         figures += _latency(places, settings)
     return figures
 

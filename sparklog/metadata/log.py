@@ -223,7 +223,7 @@ class MetadataLog(FollowedLog):
             raise
         found = [request.outcome for request in requests]
         versions = [one.image.version for one in found if isinstance(one, Committed)]
-        if versions and (self._flush or not self.files.is_local):
+        if versions:
             self.sync(max(versions))
 
     def _keep_house(self) -> None:
@@ -367,11 +367,12 @@ class MetadataLog(FollowedLog):
     def sync(self, version: int | None = None) -> None:
         """Make all entries up to `version` durable, others' too; by default all read so far.
 
-        Raises CommitOutcomeUnknownError if that fails: others see the commit, but a power cut may
-        still undo it.
+        With `flush=False` that is left to the operating system of a local disk. Raises
+        CommitOutcomeUnknownError if it fails: others see the commit, but a power cut may still undo
+        it.
         """
         wanted = self.last_image.version if version is None else version
-        if self._synced >= wanted:
+        if self._synced >= wanted or (self.files.is_local and not self._flush):
             return
         with self._syncing:
             if self._synced >= wanted:

@@ -86,12 +86,10 @@ class Gateway:
         self.admin = AdminClient(settings.log_dir, clock=clock, after_commit=keep_house_late)
         self.admin.create_log_dir()
         files = open_files(settings.log_dir, remembers=True)
-        self.catalog = Catalog(files, clock, after_commit=keep_house_late)
+        self.catalog = Catalog(files, clock, flush=settings.syncs, after_commit=keep_house_late)
         self.cluster_id = open_log_dir(self.catalog.files).cluster_id
         self.topics = FollowedTopics(self.catalog, clock, settings.poll_interval_ms)
-        self.appends = AppendCommit(
-            self.catalog, AppendLimits(max_pending_bytes=settings.max_pending_bytes), EndGroup
-        )
+        self.appends = AppendCommit(self.catalog, _append_limits(settings), EndGroup)
         self.transactions = Transactions(self.catalog, settings.transaction_max_timeout_ms)
         self.producer_ids = ProducerIds(self.catalog, self.lookup)
         self.membership = Membership(self.catalog.log, clock, str(uuid4()))
@@ -371,3 +369,7 @@ def are_open(image: Image, topics: Iterable[TopicDescription]) -> bool:
     """Whether an image has opened all of these topics that exist in it."""
     found = (image.topic(topic.topic_id) for topic in topics)
     return all(topic is None or topic.is_open for topic in found)
+
+
+def _append_limits(settings: Settings) -> AppendLimits:
+    return AppendLimits(max_pending_bytes=settings.max_pending_bytes, flush=settings.syncs)

@@ -126,6 +126,8 @@ class Settings(BaseSettings):
     """The most bytes of records that wait for their commit; above it no further produce request
     begins, and nothing more is read from its client.
     """
+    flush: Literal["fsync", "none"] = "fsync"
+    """fsync: what is acknowledged is durable; none: the operating system writes it out later."""
     max_connections: Annotated[int, Field(ge=0)] = INT_MAX
     """The most connections; those of TLS count when they have shaken hands (max.connections)."""
     max_connections_per_ip: Annotated[int, Field(ge=0)] = INT_MAX
@@ -148,3 +150,8 @@ class Settings(BaseSettings):
     """How often waiting fetches look for commits, and how old an object store's metadata may be."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The least level that is logged."""
+
+    @property
+    def syncs(self) -> bool:
+        """Whether a commit is synced before it is acknowledged."""
+        return self.flush == "fsync"

@@ -14,7 +14,9 @@ from kio.static.primitive import i32Timedelta
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import StorageError
 from sparklog.metadata.edit import PartitionState, TopicEdit
+from sparklog.metadata.names import ENTRIES
 from sparklog.model import TopicDescription
+from sparklog.storage.local import LocalFiles
 from sparklog.testing import TemporaryLogDir
 from sparklog.tokens import Principal
 from sparklog.wire.topic_ids import uuid_of
@@ -194,6 +196,20 @@ class TestRefused:
     ) -> None:
         asked = produce_request(9, topic.name, (0, client_batch("a")), acks=2)
         assert answers(client.ask(asked)) == [(0, ErrorCode.invalid_required_acks, -1)]
+
+
+@pytest.mark.parametrize(("flush", "is_durable"), [("fsync", True), ("none", False)])
+def test_flush_says_whether_it_is_durable_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flush: str, is_durable: bool
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(LocalFiles, "sync_directory", lambda _, path: synced.append(path))
+    with gateway(tmp_path / "log", flush=flush) as running, Client(running.port) as client:
+        running.server.gateway.admin.create_topics([NewTopic("flights", 1)])
+        del synced[:]
+        asked = produce_request(9, "flights", (0, client_batch("a")))
+        assert answers(client.ask(asked)) == [(0, 0, 0)]
+        assert (ENTRIES in synced) is is_durable
 
 
 class TestWithoutAcknowledgement:

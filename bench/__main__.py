@@ -43,6 +43,7 @@ PARTS = (
     "transactions",
     "gateway_fetch",
     "gateway_memory",
+    "gateway_waiting",
     "gateway_topics",
 )
 BY_HAND = ("jobs_compact_memory",)

@@ -117,7 +117,7 @@ class TestALongAnswerIsMadeBesideTheEventLoop:
     def test_of_offsets(self, client: Client, threads: list[str]) -> None:
         many = [("flights", number) for number in range(QUICK_PARTITIONS + 1)]
         assert GroupMember(client, "g0").committed(*many)["flights", 0] == 1
-        assert threads == ["answer"]
+        assert threads == ["beside"]
 
     def test_of_groups(
         self, client: Client, threads: list[str], monkeypatch: pytest.MonkeyPatch
@@ -127,7 +127,7 @@ class TestALongAnswerIsMadeBesideTheEventLoop:
 
         monkeypatch.setattr(Coordinators, "groups", many)
         assert len(client.ask(LISTED).groups) == QUICK_PARTITIONS + 1
-        assert threads == ["answer"]
+        assert threads == ["beside"]
 
     def test_of_transactional_ids(self, client: Client, threads: list[str]) -> None:
         fields = {"state_filters": (), "producer_id_filters": (), "duration_filter": -1}

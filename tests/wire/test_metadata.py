@@ -208,7 +208,7 @@ class TestMetadata:
         running.server.gateway.admin.create_topics([NewTopic("n5", 1)])
         found = client.ask(topics_asked(12, *[f"n{one}" for one in range(LONG_BYTES // 8)])).topics
         assert [one.name for one in found if one.error_code == ErrorCode.none] == ["n5"]
-        assert threads == {"answer"}
+        assert threads == {"beside"}
 
     def test_too_many_topics_are_not_made(self, tmp_path: Path) -> None:
         options = {"auto_create_topics_enable": True, "num_partitions": PARTITIONS_MAX // 2}

@@ -20,7 +20,6 @@ from sparklog.wire.processes import RESTART_S, Processes, serve_one, settings_of
 from sparklog.wire.server import Server
 from sparklog.wire.settings import Settings
 from sparklog.wire.versions import ApiKey
-from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, gateway, request
 from tests.wire.test_metadata import topics_asked
 
@@ -281,17 +280,16 @@ def test_a_gateway_ends_well_on_sigterm(tmp_path: Path, processes: int) -> None:
     if processes > 1:
         listen = ["--listen", "127.0.0.1:0", "--processes", "2"]
     command = [sys.executable, "-m", "sparklog.cli", "--log-dir", str(tmp_path / "log")]
-    run = subprocess.Popen([*command, "gateway", *listen], stderr=subprocess.PIPE, text=True)
-    try:
-        signs = tmp_path / "log" / "__gateways"
-        until(lambda: len(list(signs.glob("*.json"))) == processes)
+    command += ["gateway", *listen]
+    listening: list[dict[str, str]] = []
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stderr is not None
+        while len(listening) < processes:
+            line = json.loads(run.stderr.readline())
+            if "listens at PLAINTEXT://127.0.0.1:" in line["message"]:
+                listening.append(line)
         run.send_signal(signal.SIGTERM)
-        _, told = run.communicate(timeout=60)
-    finally:
-        run.kill()
+        told = run.stderr.read()
     assert run.returncode == 0, told
-    lines = [json.loads(line) for line in told.splitlines()]
-    listening = [one for one in lines if "listens at PLAINTEXT://127.0.0.1:" in one["message"]]
-    assert len(listening) == processes
     assert {(one["level"], one["logger"]) for one in listening} == {("info", "sparklog.gateway")}
-    assert list(signs.glob("*.json")) == []
+    assert list((tmp_path / "log" / "__gateways").glob("*.json")) == []

@@ -285,11 +285,10 @@ def test_a_gateway_ends_well_on_sigterm(tmp_path: Path, processes: int) -> None:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as run:
         assert run.stderr is not None
         while len(listening) < processes:
-            line = json.loads(run.stderr.readline())
-            if "listens at PLAINTEXT://127.0.0.1:" in line["message"]:
-                listening.append(line)
+            told = [json.loads(run.stderr.readline())]
+            listening += [one for one in told if "listens at PLAINTEXT://" in one["message"]]
         run.send_signal(signal.SIGTERM)
-        told = run.stderr.read()
-    assert run.returncode == 0, told
+        rest = run.stderr.read()
+    assert run.returncode == 0, rest
     assert {(one["level"], one["logger"]) for one in listening} == {("info", "sparklog.gateway")}
     assert list((tmp_path / "log" / "__gateways").glob("*.json")) == []

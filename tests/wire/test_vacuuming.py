@@ -168,12 +168,15 @@ def test_a_topic_that_cannot_be_listed_does_not_stop_the_others(
 def test_a_problem_is_told_and_no_step_follows_the_end(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    outcome = Outcome(counts={"segments": 2}, problems=["a file could not be deleted"])
+
+    def step(number: int) -> Step:
+        if number == 1:
+            world.tidying.ending.set()
+        return Step(topic="t", rows=[], execute=lambda: outcome)
+
     def steps(*_: object, **__: object) -> Iterator[Step]:
-        outcome = Outcome(counts={"segments": 2}, problems=["a file could not be deleted"])
-        yield Step(topic="t", rows=[], execute=lambda: outcome)
-        world.tidying.ending.set()
-        yield Step(topic="t", rows=[], execute=lambda: outcome)
-        raise AssertionError
+        return map(step, range(3))
 
     monkeypatch.setattr(tidying, "overdue_steps", steps)
     assert world.tidying.vacuum() == 4

@@ -23,10 +23,12 @@ from tests.consumer_language import Consumers, Reader, settle
 from tests.group_language import FLIGHTS, GROUP, RANGE, Groups, stable
 
 
-def test_a_commit() -> None:
+@pytest.mark.parametrize(("count", "metadata"), [(20, ""), (4, "m" * 200)])
+def test_a_commit(count: int, metadata: str) -> None:
     groups = Groups(batch_bytes_max=500)
     ada = stable(groups, "ada")[0]
-    many = {TopicPartition("flights", number): CommittedOffset(1) for number in range(20)}
+    offset = CommittedOffset(1, metadata=metadata)
+    many = {TopicPartition("flights", number): offset for number in range(count)}
     found = groups.told(CommitRequest(GROUP, many, ada.generation, ada.member_id))
     assert found.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert set(found.partitions.values()) == {ErrorCode.UNKNOWN_SERVER_ERROR}

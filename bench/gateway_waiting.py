@@ -101,14 +101,14 @@ def _idle(process: GatewayProcess, topic: TopicDescription, count: int) -> Itera
     with ExitStack() as stack, selectors.DefaultSelector() as selector:
         for _ in range(count):
             client = stack.enter_context(Client(process.port))
-            selector.register(client.socket, selectors.EVENT_READ)
+            selector.register(client.socket, selectors.EVENT_READ, client.socket)
             client.socket.sendall(frame)
 
         def ask_again() -> None:
             while not ended.is_set():
                 for key, _ in selector.select(1):
-                    key.fileobj.recv(READ_BYTES)  # type: ignore[union-attr]  # a socket
-                    key.fileobj.sendall(frame)  # type: ignore[union-attr]
+                    key.data.recv(READ_BYTES)
+                    key.data.sendall(frame)
 
         thread = Thread(target=ask_again)
         thread.start()

@@ -59,39 +59,39 @@ class TestVacuum:
         assert len(self.vacuumed(log, DAY_MS - 1)) == TIER_FILES + 1
         assert len(self.vacuumed(log, 1)) == 1
 
-    def test_spares_what_a_backup_needs(self) -> None:
-        log = Compacted(**names(WITH_TABLE))
+    def merged_in_a_backup(self, days: int) -> tuple[Compacted, set[str]]:
+        """A table whose files were merged after a backup began, and the files that it needs."""
+        log, needed = Compacted(**names(WITH_TABLE)), set[str]()
         log.wait(10 * DAY_MS)
-        metadata, now_ms = log.context.catalog.log, log.context.clock.now_ms()
+        now_ms = log.context.clock.now_ms()
         for number in range(TIER_FILES):
             log.put(f"{number}")
             if number == TIER_FILES - 1:
-                metadata.commit(lambda image: begun(image, "b", now_ms, now_ms + 9 * DAY_MS))
+                log.context.catalog.log.commit(
+                    lambda image: begun(image, "b", now_ms, now_ms + days * DAY_MS)
+                )
+                needed.update(self.paths(log))
             build(log.context)
-        while_it_lasts = self.vacuumed(log, 2 * DAY_MS)
-        metadata.commit(lambda image: ended(image, "b"))
+        return log, needed
 
-        assert len(while_it_lasts) == TIER_FILES + 1
+    def test_spares_what_a_backup_needs(self) -> None:
+        log, needed = self.merged_in_a_backup(9)
+        while_it_lasts = self.vacuumed(log, 2 * DAY_MS)
+        log.context.catalog.log.commit(lambda image: ended(image, "b"))
+
+        assert needed < {*while_it_lasts}
         assert len(self.vacuumed(log, 1)) == 1
 
     def test_spares_it_when_the_table_has_forgotten_that_it_was_removed(self) -> None:
         """A checkpoint lists a removed file for seven days."""
-        log = Compacted(**names(WITH_TABLE))
-        log.wait(10 * DAY_MS)
-        metadata, now_ms = log.context.catalog.log, log.context.clock.now_ms()
-        for number in range(TIER_FILES):
-            log.put(f"{number}")
-            if number == TIER_FILES - 1:
-                metadata.commit(lambda image: begun(image, "b", now_ms, now_ms + 12 * DAY_MS))
-                pinned = {*self.paths(log)}
-            build(log.context)
+        log, needed = self.merged_in_a_backup(12)
         for day in range(11):
             for number in range(2):
                 log.put(f"{day} {number}")
                 build(log.context)
-            assert pinned <= {*self.vacuumed(log, DAY_MS - 1)}
+            assert needed <= {*self.vacuumed(log, DAY_MS - 1)}
 
-        assert not pinned & {*snapshot_of(log.partition).removed}
+        assert not needed & {*snapshot_of(log.partition).removed}
 
     def test_a_checkpoint_lists_what_was_removed_until_readers_are_done(
         self, log: Compacted

@@ -78,7 +78,7 @@ def _seen(process: GatewayProcess, catalog: Catalog) -> list[Figure]:
             part = Part(0, number, READ_BYTES)
             asked = fetch_request(NEWEST, topic, part, max_bytes=READ_BYTES, wait_ms=WAIT_MS)
             client.send(asked)
-            time.sleep(0.05)
+            time.sleep(0.05)  # until the fetch waits
             append_to(catalog, 0, columns([number]), topic=topic.name)
             committed = time.perf_counter()
             [found] = partitions_of(client.receive(asked.__api_key__, asked.__version__))

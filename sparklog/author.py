@@ -1,4 +1,4 @@
-"""Who commits: this process, and the client that it acts for. The history of the log shows both.
+"""The author of a commit: this process, and the client that it acts for. The history shows both.
 
     who         user@host:pid program, such as "sparklog@node-1:4711 gateway"
     principal   the authenticated client of a service, if the entry is its work alone

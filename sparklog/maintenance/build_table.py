@@ -78,7 +78,7 @@ def _steps(
         # In a dry run the table was not emptied; the plan continues as if it were empty.
         snapshot = Snapshot() if after.version == snapshot.version else after
     image, marks = check_copy(context.catalog, topic, snapshot), snapshot.marks(topic.topic_id)
-    context.catalog.log.sync()  # a power cut must not take back what the table has copied
+    context.catalog.log.sync()  # a power cut must not take back records that the table has
     units = _units(context, image, config, marks)
     basis = _Basis(marks.erasures, LogVersion(context.catalog.log.log_id, image.version))
     stopped: set[int] = set()

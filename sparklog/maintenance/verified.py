@@ -1,8 +1,8 @@
 """Compares one segment with its row and its indexes; a task of `verify`.
 
 It reads the log once, checks every checksum and every offset, and compares the row, the offset
-index and the time index with the log. Of a key index it checks size, form and checksums. What the
-batches say of producers and transactions is followed by `verified_producers`. It writes nothing.
+index and the time index with the log. Of a key index it checks size, form and checksums.
+`verified_producers` follows the producers and transactions of its batches. It writes nothing.
 """
 
 from collections.abc import Iterator

@@ -46,7 +46,7 @@ class LogStates:
 
 
 class _LogState:
-    """What the batches of one partition say so far.
+    """The producers and transactions of one partition, in the batches so far.
 
     `_parts` are the parts of transactions without a marker yet, with the paths of their segments.
     `_markers` and `_batches` are the last ones of those producers that the image names.

@@ -1,4 +1,4 @@
-"""What the batches of a segment say of its producers and transactions; a part of `verified`.
+"""The producers and transactions of a segment, read from its batches; a part of `verified`.
 
     marker, data │ data, ABORT, data │ data          one producer, three segments
                  └ ended here        └ open at the segment's end: a later segment has the marker

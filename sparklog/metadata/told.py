@@ -1,4 +1,4 @@
-"""What the parameters of a commit tell people: offsets of partitions, and changes of topics."""
+"""Texts of a commit's parameters, for people: offsets of partitions, and changes of topics."""
 
 from collections.abc import Iterable, Mapping
 from itertools import islice

@@ -168,8 +168,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where each partition ends now, to a reader of this isolation level.
 
         A stream may be past the last stable offset already: it began there, or it was
-        read_uncommitted before. Then its end stays at its position. What others committed is made
-        durable first: a power cut must not take back what a checkpoint has passed.
+        read_uncommitted before. Then its end stays at its position. Commits of others are
+        made durable first: a power cut must not take back records that a checkpoint has passed.
         """
         wanted = selected(self._catalog, self._options, must_exist=False)
         readers = readers_of(self._catalog, wanted)

@@ -7,7 +7,7 @@
 Many consumers read a record as soon as it is committed. Without this memory each of them would be a
 GET of the same range. A local disk needs none: the system has its pages in memory. The bytes of a
 segment never change, and no name is used twice, so nothing here becomes wrong; when memory is full,
-what was least recently used goes.
+the piece that was used least recently goes.
 """
 
 from collections import OrderedDict
@@ -29,7 +29,7 @@ READ_BYTES_MAX: Final = 1024 * 1024
 """A larger range that was read is not kept: a consumer that reads old records would fill the memory
 with them."""
 PIECE_BYTES: Final = 1024
-"""What a piece takes beside its bytes, at most."""
+"""The most memory that a piece takes beside its bytes."""
 
 
 @dataclass(slots=True, eq=False)

@@ -28,7 +28,7 @@ class Backup(NamedTuple):
 
 
 class Pinned(NamedTuple):
-    """What backups need at one time: the oldest version, and the time of its entry; None: none."""
+    """The oldest version that backups pin at one time, and its entry's time; None: no backup."""
 
     now_ms: int
     version: int | None = None

@@ -135,8 +135,10 @@ class PartitionLog:
 
         A read_committed reader ends here (UnifiedLog.lastStableOffset).
         """
-        first = min((one.first_offset for one in self.transactions), default=self.log_end_offset)
-        return max(min(first, self.log_end_offset), self.log_start_offset)
+        end = self.log_end_offset
+        if self.transactions:
+            end = min(end, *(one.first_offset for one in self.transactions))
+        return max(end, self.log_start_offset)
 
     @property
     def leader_epoch(self) -> int:

@@ -284,9 +284,12 @@ class Connection(asyncio.BufferedProtocol):
 
     # ------------------------------------------------------------------------------------- limits
 
-    def close_overdue(self) -> None:
-        """Close the connection of a client that is slow or idle. Called every second or so."""
-        why = self._overdue(self._loop.time())
+    def close_overdue(self, now: float) -> None:
+        """Close the connection of a client that is slow or idle. Called every second or so.
+
+        `now` is the event loop's time.
+        """
+        why = self._overdue(now)
         if why is not None and not self._transport.is_closing():
             self.cut_off("timeout", why)
 
@@ -295,16 +298,18 @@ class Connection(asyncio.BufferedProtocol):
         settings = self._gateway.settings
         if not self._is_reading:
             self._frame_began = self._frame_began and now
+        opened = self._opened if self.session.principal is None else None
+        if opened is not None and (now - opened) * 1000 > settings.authentication_timeout_ms:
+            return "authentication.timeout.ms"
+        began = self._frame_began
+        if began is not None and (now - began) * 1000 > settings.receive_timeout_ms:
+            return "receive.timeout.ms"
+        stuck = self._sender.stuck_since(now)
+        if stuck is not None and (now - stuck) * 1000 > settings.send_timeout_ms:
+            return "send.timeout.ms"
         idle = None if self._slots or self._waiting else self._active
-        unknown = self._opened if self.session.principal is None else None
-        for since, limit_ms, name in (
-            (unknown, settings.authentication_timeout_ms, "authentication.timeout.ms"),
-            (self._frame_began, settings.receive_timeout_ms, "receive.timeout.ms"),
-            (self._sender.stuck_since(now), settings.send_timeout_ms, "send.timeout.ms"),
-            (idle, settings.connections_max_idle_ms, IDLE),
-        ):
-            if since is not None and (now - since) * 1000 > limit_ms:
-                return name
+        if idle is not None and (now - idle) * 1000 > settings.connections_max_idle_ms:
+            return IDLE
         return None
 
     def _hold(self, count: int) -> None:

@@ -128,8 +128,9 @@ class Server:
         self._grants.renew()
         if self._tls is not None:
             self._tls.follow()
+        now = asyncio.get_running_loop().time()
         for connection in list(self.gateway.connections):
-            connection.close_overdue()
+            connection.close_overdue(now)
         self._sweeps += 1
         if self._sweeps % LET_GO_SWEEPS == 0:
             self.gateway.let_go()

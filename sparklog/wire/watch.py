@@ -24,11 +24,17 @@ class _Waiter:
     def __init__(self, topics: Collection[str], is_wanted: Question) -> None:
         self.topics = topics
         self.is_wanted = is_wanted
-        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     def wake(self) -> None:
+        self._end(has_changed=True)
+
+    def expire(self) -> None:
+        self._end(has_changed=False)
+
+    def _end(self, *, has_changed: bool) -> None:
         if not self.future.done():
-            self.future.set_result(None)
+            self.future.set_result(has_changed)
 
 
 class Watch:
@@ -54,23 +60,23 @@ class Watch:
 
     async def wait(
         self, image: Image, topics: Collection[str], is_wanted: Question, timeout_s: float
-    ) -> None:
-        """Return when an image after `image` has changed a topic (of these ids), or after a time.
+    ) -> bool:
+        """Return True when an image after `image` has changed a topic (of these ids) as wanted.
 
-        Returns at once when the gateway ends. If an image cannot be read, all fetches return: each
-        reads again, and gets the error.
+        Returns False if there was none in the time. Returns True at once when the gateway ends. If
+        an image cannot be read, all fetches get True: each reads again, and gets the error.
         """
         seen = self._image
         is_late = seen is not None and seen.version > image.version and is_wanted(seen)
         if is_late or self.is_closed:
-            return
+            return True
         waiter = _Waiter(frozenset(topics), is_wanted)
-        timer = asyncio.get_running_loop().call_later(timeout_s, waiter.wake)
+        timer = asyncio.get_running_loop().call_later(timeout_s, waiter.expire)
         for topic in topics:
             self._waiting.setdefault(topic, set()).add(waiter)
         self._look_later()
         try:
-            await waiter.future
+            return await waiter.future
         finally:
             timer.cancel()
             self._forget(waiter)

@@ -52,7 +52,7 @@ def run(test: Callable[[Topics, Watch], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def wait(watch: Watch, image: Image, topic: TopicDescription = A) -> "asyncio.Task[None]":
+def wait(watch: Watch, image: Image, topic: TopicDescription = A) -> "asyncio.Task[bool]":
     question = lambda _: True  # noqa: E731 - a question that every change answers
     return asyncio.ensure_future(watch.wait(image, [topic.topic_id], question, 100))
 
@@ -65,10 +65,20 @@ def test_a_change_of_the_topic_wakes(is_at_hand: bool) -> None:
         first, second = wait(watch, topics.image), wait(watch, topics.image, B)
         await asyncio.sleep(0)
         topics.change(A)
-        await first
+        assert await first
         assert not second.done()
         topics.change(B)
-        await second
+        assert await second
+
+    run(test)
+
+
+def test_a_fetch_is_told_that_its_time_is_over() -> None:
+    async def test(topics: Topics, watch: Watch) -> None:
+        watch.saw(topics.image)
+        old = topics.image
+        topics.change(B)
+        assert not await watch.wait(old, [A.topic_id], lambda _: True, 0.01)
 
     run(test)
 

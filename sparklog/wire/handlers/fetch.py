@@ -91,8 +91,8 @@ async def _when_due(call: Call, request: FetchRequest, read: tuple[Image, Topics
             break
         has_changed = partial(_has_changed, request, request.marks(image))
         ids = [topic.topic_id for topic in request.known(image)]
-        await gateway.watch.wait(image, ids, has_changed, left_s)
-        if gateway.watch.is_closed:
+        is_changed = await gateway.watch.wait(image, ids, has_changed, left_s)
+        if gateway.watch.is_closed or not (is_changed or request.may_have_grown):
             break
         read = None if call.is_long else _at_once(gateway, request)
     return await call.step(lambda: fetch_answer(call, topics))

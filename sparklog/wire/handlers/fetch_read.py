@@ -108,9 +108,14 @@ class FetchRequest:
             for log in logs
         ]
 
+    @property
+    def may_have_grown(self) -> bool:
+        """Whether more batches may have come since the last read although no change was wanted."""
+        return self.min_bytes > 1
+
     def may_be_due(self, image: Image) -> bool:
         """Whether the image may have an error, or min_bytes of batches; reads no file."""
-        if self.min_bytes <= 1:
+        if not self.may_have_grown:
             return True
         size = 0
         for topic in self.asked.topics:
@@ -133,9 +138,11 @@ class FetchRequest:
         """
         clock, ranges = self.call.gateway.clock, self.call.gateway.ranges
         end_ms = clock.boot_ms() + READ_MS
+        places = [self._places(image, *topic) for topic in self.asked.topics]
+        if all(one.log is None for some in places for one in some):
+            return self._without_batches(places)
         max_bytes = min(self.max_bytes, self._room())
         limits = _Limits(max_bytes, True, at_once, lambda: clock.boot_ms() >= end_ms)
-        places = [self._places(image, *topic) for topic in self.asked.topics]
         ranges = ranges.ahead_of(
             (Wanted(one.directory, one.slices(), one.max_bytes) for some in places for one in some),
             max_bytes,
@@ -153,6 +160,11 @@ class FetchRequest:
         has_batches = any(one.size for _, some in answers for one in some)
         self.is_cut_short = limits.is_late() or (has_batches and not has_room)
         return answers
+
+    def _without_batches(self, places: Sequence[Sequence[_Place]]) -> Sequence[TopicFetched]:
+        self.is_cut_short = False
+        topics = zip(self.asked.topics, places, strict=True)
+        return [TopicFetched(topic, [one.answer for one in some]) for (topic, _), some in topics]
 
     def _room(self) -> int:
         """Return how many bytes fit into memory beside the answers that clients have not taken."""

@@ -72,7 +72,10 @@ async def _topics(call: Call, request: object, wanted: Sequence[object] | None) 
         return [_found(image, one) for one in image.names.values() if call.sees(one.name)]
     known = await call.step(lambda: [_known(image, one) for one in wanted])
     opened = await call.gateway.opened(image, [topic for topic in known if topic is not None])
-    found = await call.step(lambda: [_asked(call, opened, request, one) for one in wanted])
+    if opened is not image:  # a topic may be deleted since, or created
+        known = await call.step(lambda: [_known(opened, one) for one in wanted])
+    pairs = zip(wanted, known, strict=True)
+    found = await call.step(lambda: [_asked(call, opened, request, *pair) for pair in pairs])
     new = [one.name for one in found if isinstance(one, _ToCreate)]
     created = await _created(call, new) if new else {}
     return [created[one.name] if isinstance(one, _ToCreate) else one for one in found]
@@ -97,10 +100,12 @@ def _known(image: Image, wanted: object) -> TopicDescription | None:
     return with_uuid(image, _id_of(wanted)) if name is None else image.names.get(name)
 
 
-def _asked(call: Call, image: Image, request: object, wanted: object) -> _Found | _ToCreate:
-    known = _known(image, wanted)
-    name, topic_id = _name_of(wanted), _id_of(wanted)
+def _asked(
+    call: Call, image: Image, request: object, wanted: object, known: TopicDescription | None
+) -> _Found | _ToCreate:
+    name = _name_of(wanted)
     if name is None:
+        topic_id = _id_of(wanted)
         if known is None:
             return _Missing(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
         if not call.sees(known.name):

@@ -289,6 +289,9 @@ class Connection(asyncio.BufferedProtocol):
 
         `now` is the event loop's time.
         """
+        is_whole = self._frame_began is None and not self._sender.is_paused
+        if is_whole and self._slots and self.session.principal is not None:
+            return  # it waits for an answer, as thousands of idle consumers do
         why = self._overdue(now)
         if why is not None and not self._transport.is_closing():
             self.cut_off("timeout", why)

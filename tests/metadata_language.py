@@ -1,6 +1,6 @@
 """Edits made up at random, each allowed by its image, and logs for tests of the metadata log."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -26,6 +26,7 @@ from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import ENTRIES
 from sparklog.metadata.producers import ProducerBatch, ProducerState
 from sparklog.metadata.transactions import (
+    Added,
     PendingOffset,
     TransactionalId,
     TransactionPartition,
@@ -169,13 +170,15 @@ class Author:
         rack = self._random.choice([None, "a"])
         broker = Broker(node_id, f"{self._made}", (Endpoint("PLAINTEXT", "h", 9092),), rack)
         credential = ScramCredential(b"salt", b"\x00\xff", str(self._made).encode(), 4096)
+        ids = self._transactional_ids()
         return Edit(
             operation="TEST",
             next_producer_id=self._random.randrange(2**50),
             brokers={node_id: self._random.choice([broker, broker, None])},
             replaces={node_id: held.incarnation} if held else {},
             users={(name, "SCRAM-SHA-256"): self._random.choice([credential, credential, None])},
-            transactional_ids=self._transactional_ids(),
+            transactional_ids=ids,
+            added_to_transactions=self._added(image, ids),
         )
 
     def _transactional_ids(self) -> dict[str, TransactionalId | None]:
@@ -188,7 +191,29 @@ class Author:
             )
         return found
 
+    def _added(
+        self, image: Image, changed: Mapping[str, TransactionalId | None]
+    ) -> dict[str, Added]:
+        """What joins some of the transactions that are open after a change of ids."""
+        ids = {**image.transactional_ids.by_id, **changed}
+        opened = [name for name, one in ids.items() if one is not None and one.is_open]
+        found = dict[str, Added]()
+        for name in self._some(sorted(opened)):
+            partitions, groups, offsets = self._touched(self._some(range(PARTITIONS)))
+            found[name] = Added(partitions, groups, offsets)
+        return found
+
+    def _touched(self, places: list[int]) -> Any:
+        return (
+            tuple(TransactionPartition(topic_id(0), one) for one in places),
+            tuple(f"g{one}" for one in places),
+            tuple(
+                PendingOffset("g", "t", one, self._random.randrange(9), 0, "m") for one in places
+            ),
+        )
+
     def _transactional_id(self, number: int, places: list[int]) -> TransactionalId:
+        partitions, groups, offsets = self._touched(places)
         return TransactionalId(
             f"id {number}",
             producer_id=1000 * number + self._random.randrange(3),
@@ -196,9 +221,9 @@ class Author:
             timeout_ms=self._random.randrange(1, 9),
             status=self._random.choice(list(TransactionStatus)),
             number=self._random.randrange(3),
-            partitions=tuple(TransactionPartition(topic_id(0), one) for one in places),
-            groups=tuple(f"g{one}" for one in places),
-            offsets=tuple(PendingOffset("g", "t", one, 9, 0, "m") for one in places),
+            partitions=partitions,
+            groups=groups,
+            offsets=offsets,
         )
 
     def _deleted(self, topic: TopicImage) -> Edit:

@@ -11,6 +11,7 @@ from sparklog.errors import ErrorCode, InvalidProducerEpochError, InvalidTxnStat
 from sparklog.group_commit.append_slots import Slot
 from sparklog.group_commit.failed_firsts import FailedFirsts
 from sparklog.metadata.transactions import (
+    Added,
     TransactionalId,
     TransactionalIds,
     TransactionPartition,
@@ -26,7 +27,11 @@ ABORTABLE_FROM: Final = 11
 
 
 class Admission:
-    """The transactions in one plan; `changed` has the transactional ids that the plan changes."""
+    """The transactions in one plan; `changed` has the transactional ids that the plan changes.
+
+    The edit has `begun`, the ids whose transactions the plan begins, and `added`, the partitions
+    that it adds to open ones.
+    """
 
     def __init__(self, ids: TransactionalIds, failed: FailedFirsts) -> None:
         """`failed` are the batches that this process could not append."""
@@ -74,6 +79,20 @@ class Admission:
         known = self._of(producer_id)
         if known is not None and not _is_in(place, known):
             self.changed[known.transactional_id] = known.begun().with_partition(place)
+
+    @property
+    def begun(self) -> dict[str, TransactionalId]:
+        """The changed ids that had no open transaction."""
+        return {name: one for name, one in self.changed.items() if name not in self.ids.open}
+
+    @property
+    def added(self) -> dict[str, Added]:
+        """The new partitions of each changed id that had an open transaction."""
+        return {
+            name: Added(partitions=one.partitions[len(self.ids.open[name].partitions) :])
+            for name, one in self.changed.items()
+            if name in self.ids.open
+        }
 
     def _of(self, producer_id: int) -> TransactionalId | None:
         known = self.ids.of_producer(producer_id)

@@ -265,7 +265,7 @@ class AppendWriter:
         def plan(image: Image) -> CheckedEdit | Done:
             admission = Admission(image.transactional_ids, self._failed)
             placed = [(one, one.placed(image, admission)) for one in topics]
-            return group_edit(placed, admission.changed, self._parameters)
+            return group_edit(placed, admission.begun, admission.added, self._parameters)
 
         return counting(plan, self._counts)
 

@@ -16,7 +16,7 @@ from sparklog.metadata.check import check_topic
 from sparklog.metadata.edit import NOTHING, Done, Edit, TopicEdit, with_fields
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import Plan
-from sparklog.metadata.transactions import TransactionalId
+from sparklog.metadata.transactions import Added, TransactionalId
 
 PLANS_MAX: Final = 3
 """How often a topic's part is written at most, if imports or vacuums are committed meanwhile."""
@@ -46,12 +46,13 @@ def topic_edit(image: Image, topic_id: str, fields: dict[str, Any]) -> TopicEdit
 def group_edit(
     placed: Sequence[tuple[Part, TopicEdit | None]],
     ids: Mapping[str, TransactionalId] = NOTHING,
+    added: Mapping[str, Added] = NOTHING,
     parameters: Mapping[str, str] = NOTHING,
 ) -> CheckedEdit | Done:
     """Return the edit of a group; Done if no part of it has an edit.
 
-    `placed` are the parts and their edits (`topic_edit`). `ids` are transactional ids that change.
-    `parameters` tell more about the group.
+    `placed` are the parts and their edits (`topic_edit`). `ids` are transactional ids that change,
+    and `added` joins open transactions. `parameters` tell more about the group.
     """
     topics = {part.topic_id: edit for part, edit in placed if edit is not None}
     if not topics:
@@ -63,6 +64,7 @@ def group_edit(
             parameters={**parameters_of(names, topics.values()), **parameters},
             topics=topics,
             transactional_ids=ids,
+            added_to_transactions=added,
         )
     )
 

@@ -56,7 +56,7 @@ def check(image: Image, edit: Edit, *, skips_topics: bool = False) -> None:
     - OffsetOutOfRangeError: offsets do not continue the log, or a log start is behind the log end.
     - DuplicateBrokerRegistrationError: another incarnation holds the node id.
     - UsageError: a replacement has other offsets, a topic to forget has slices of shared segments,
-      a user has an unknown mechanism.
+      a user has an unknown mechanism, a transaction to add to is not open.
     - UnsupportedFeatureError: the log dir is of a newer release.
     """
     level = max(image.level, edit.level or 0)
@@ -76,6 +76,14 @@ def check(image: Image, edit: Edit, *, skips_topics: bool = False) -> None:
         _check_shared(image, edit.topics.values(), edit.forget_shared)
     _check_brokers(image, edit)
     _check_users(edit)
+    _check_added(image, edit)
+
+
+def _check_added(image: Image, edit: Edit) -> None:
+    for name in edit.added_to_transactions:
+        known = edit.transactional_ids.get(name, image.transactional_ids.get(name))
+        if known is None or not known.is_open:
+            raise UsageError(f"transactional id {name!r} has no open transaction to add to")
 
 
 def check_topic(image: Image, topic_id: str, edit: TopicEdit) -> None:

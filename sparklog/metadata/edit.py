@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 from sparklog.errors import UsageError
 from sparklog.metadata.cluster import Broker, ScramCredential, UserKey
 from sparklog.metadata.producers import ProducerState
-from sparklog.metadata.transactions import TransactionalId
+from sparklog.metadata.transactions import Added, TransactionalId
 from sparklog.model import OffsetRange, SegmentEntry, SegmentKey, TopicDescription
 
 FEATURE_LEVEL: Final = 1
@@ -292,6 +292,8 @@ class Edit:
     - Producer ids below `next_producer_id` are taken.
     - `brokers`, `users` and `transactional_ids` are set, or removed by None; `replaces` names the
       incarnation that held a node id before.
+    - `added_to_transactions` joins the open transactions of ids, after `transactional_ids` are set.
+      An image without the transaction, such as one of a cut, passes it over.
     - `ended_log` is the incarnation of the log dir that ended with the entry before.
     """
 
@@ -309,6 +311,7 @@ class Edit:
     replaces: Mapping[int, str] = NOTHING
     users: Mapping[UserKey, ScramCredential | None] = NOTHING
     transactional_ids: Mapping[str, TransactionalId | None] = NOTHING
+    added_to_transactions: Mapping[str, Added] = NOTHING
     ended_log: str | None = None
 
     @property
@@ -326,6 +329,7 @@ class Edit:
             and not self.brokers
             and not self.users
             and not self.transactional_ids
+            and not self.added_to_transactions
             and self.ended_log is None
         )
 

@@ -192,7 +192,9 @@ def _after(image: Image, edit: Edit, stamp: Stamp) -> Image:
         next_producer_id=_grown(image.next_producer_id, edit.next_producer_id),
         brokers=_updated(image.brokers, edit.brokers),
         users=_updated(image.users, edit.users),
-        transactional_ids=image.transactional_ids.after(edit.transactional_ids, stamp.timestamp_ms),
+        transactional_ids=image.transactional_ids.after(
+            edit.transactional_ids, stamp.timestamp_ms, edit.added_to_transactions
+        ),
         ended_logs=_ended(image.ended_logs, edit, stamp),
     )
 

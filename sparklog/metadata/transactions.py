@@ -2,6 +2,7 @@
 
     TransactionalId      one id: producer, epoch, and the partitions, groups and offsets of its
                          open transaction
+    Added                partitions, groups and offsets that join an open transaction
     TransactionalIds     all of them, by id and by producer
 
 No coordinator keeps state of its own: each step of a transaction is a plan on an image, made by the
@@ -11,10 +12,12 @@ TransactionState. There are no Prepare states, because a transaction ends in one
 
 from collections.abc import Container, Iterable, Mapping
 from enum import StrEnum
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeVar
 
 from immutables import Map, MapMutation
 
+T = TypeVar("T")
 NO_ID: Final = -1
 """Means "no producer id", or "no epoch"."""
 
@@ -47,6 +50,17 @@ class PendingOffset(NamedTuple):
     offset: int
     leader_epoch: int = NO_ID
     metadata: str = ""
+
+
+class Added(NamedTuple):
+    """What joins an open transaction. An offset takes the place of an older one of its place.
+
+    A transaction may grow a thousand times; so an edit need not have all that it holds.
+    """
+
+    partitions: tuple[TransactionPartition, ...] = ()
+    groups: tuple[str, ...] = ()
+    offsets: tuple[PendingOffset, ...] = ()
 
 
 class TransactionalId(NamedTuple):
@@ -94,6 +108,24 @@ class TransactionalId(NamedTuple):
         before, behind = self[:_PARTITIONS_AT], self[_PARTITIONS_AT + 1 :]
         return TransactionalId._make((*before, (*self.partitions, place), *behind))
 
+    def with_added(self, more: Added) -> "TransactionalId":
+        """Return the id with more in its transaction."""
+        newest = {one[:3]: one for one in (*self.offsets, *more.offsets)}
+        return self._replace(
+            partitions=tuple(dict.fromkeys((*self.partitions, *more.partitions))),
+            groups=tuple(dict.fromkeys((*self.groups, *more.groups))),
+            offsets=tuple(newest.values()),
+        )
+
+    def lacks(self, more: Added) -> Added:
+        """Return the part of `more` that the transaction does not have yet."""
+        newest = {one[:3]: one for one in more.offsets}
+        return Added(
+            _without(more.partitions, self.partitions),
+            _without(more.groups, self.groups),
+            _without(newest.values(), self.offsets),
+        )
+
     def without_topics(self, names: Mapping[str, str]) -> "TransactionalId | None":
         """Return the id without the partitions and offsets of topics; None if it has none of them.
 
@@ -119,6 +151,12 @@ class TransactionalId(NamedTuple):
         goes_on = known is not None and known.is_open and known.number == self.number
         started_ms = known.started_ms if known is not None and goes_on else now_ms
         return TransactionalId._make((*self[:-2], started_ms if self.is_open else 0, now_ms))
+
+
+def _without(values: Iterable[T], known: Iterable[T]) -> tuple[T, ...]:
+    """Return the values that are not known, each once."""
+    held = set(known)
+    return tuple(one for one in dict.fromkeys(values) if one not in held)
 
 
 _PARTITIONS_AT: Final = TransactionalId._fields.index("partitions")
@@ -167,10 +205,17 @@ class TransactionalIds:
         return self._held
 
     def after(
-        self, changes: Mapping[str, TransactionalId | None], now_ms: int
+        self,
+        changes: Mapping[str, TransactionalId | None],
+        now_ms: int,
+        added: Mapping[str, Added] = MappingProxyType({}),
     ) -> "TransactionalIds":
-        """Return the ids after an entry's changes; None removes an id."""
-        if not changes:
+        """Return the ids after an entry's changes; None removes an id.
+
+        `added` then joins the open transactions of ids. An id without one is passed over: the image
+        of a cut has no ids.
+        """
+        if not changes and not added:
             return self
         ids, opened = self.by_id.mutate(), self.open.mutate()
         producers = self._by_producer.mutate()
@@ -183,6 +228,10 @@ class TransactionalIds:
                 producers.pop(known.producer_id, None)
             if new is not None:
                 producers[new.producer_id] = name
+        for name, more in added.items():
+            grows = opened.get(name)
+            if grows is not None:
+                ids[name] = opened[name] = grows.with_added(more)._replace(used_ms=now_ms)
         found = object.__new__(TransactionalIds)  # it has nothing to list
         found.by_id, found.open = ids.finish(), opened.finish()
         found._by_producer, found._held = producers.finish(), None

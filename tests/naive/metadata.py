@@ -6,7 +6,7 @@ from typing import Any
 from sparklog.metadata import producers
 from sparklog.metadata.edit import Edit, EpochStart, Stamp, TopicEdit
 from sparklog.metadata.image import Image, TopicImage
-from sparklog.metadata.transactions import TransactionalId
+from sparklog.metadata.transactions import Added, TransactionalId
 from sparklog.model import SegmentEntry
 
 State = dict[str, Any]
@@ -54,15 +54,21 @@ class NaiveMetadata:
                 said[kind].pop(name, None)
                 if one is not None:
                     said[kind][name] = one
-        for name, new in edit.transactional_ids.items():
-            before = said["transactional_ids"].pop(name, None)
-            if new is not None:
-                started_ms = _started_ms(before, new, stamp)
-                times = {"used_ms": stamp.timestamp_ms, "started_ms": started_ms}
-                said["transactional_ids"][name] = TransactionalId(**{**new._asdict(), **times})
+        self._apply_ids(said["transactional_ids"], edit, stamp)
         for name in ("horizon_ms", "level", "next_producer_id"):
             said[name] = max(said[name], getattr(edit, name) or 0)
         said["ended_logs"] += [(edit.ended_log, stamp.version - 1)] * (edit.ended_log is not None)
+
+    @staticmethod
+    def _apply_ids(ids: State, edit: Edit, stamp: Stamp) -> None:
+        for name, new in edit.transactional_ids.items():
+            before = ids.pop(name, None)
+            if new is not None:
+                started_ms = _started_ms(before, new, stamp)
+                times = {"used_ms": stamp.timestamp_ms, "started_ms": started_ms}
+                ids[name] = TransactionalId(**{**new._asdict(), **times})
+        for name, more in edit.added_to_transactions.items():
+            ids[name] = _grown(ids[name], more, stamp.timestamp_ms)
 
     def _apply(self, topic: State, edit: TopicEdit, stamp: Stamp) -> None:
         for number, epochs in edit.epochs.items():
@@ -145,6 +151,20 @@ def _started_ms(before: TransactionalId | None, after: TransactionalId, stamp: S
         return 0
     is_same = before is not None and (before.status, before.number) == ("Ongoing", after.number)
     return before.started_ms if before is not None and is_same else stamp.timestamp_ms
+
+
+def _grown(before: TransactionalId, more: Added, now_ms: int) -> TransactionalId:
+    partitions, groups = list(before.partitions), list(before.groups)
+    partitions += [one for one in more.partitions if one not in before.partitions]
+    groups += [one for one in more.groups if one not in before.groups]
+    offsets = list(before.offsets)
+    for new in more.offsets:
+        places = [(one.group_id, one.topic, one.partition) for one in offsets]
+        place = (new.group_id, new.topic, new.partition)
+        at = places.index(place) if place in places else len(places)
+        offsets[at : at + 1] = [new]
+    told = {"partitions": tuple(partitions), "groups": tuple(groups), "offsets": tuple(offsets)}
+    return TransactionalId(**{**before._asdict(), **told, "used_ms": now_ms})
 
 
 def said_by(image: Image) -> State:

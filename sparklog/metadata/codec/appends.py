@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from sparklog.metadata.codec.edits import producer_json
 from sparklog.metadata.codec.segments import plain_segment_json
-from sparklog.metadata.codec.transactions import plain_ids_json
+from sparklog.metadata.codec.transactions import plain_added_json, plain_ids_json
 from sparklog.metadata.codec.types import Json, all_are, are_integers, lists
 from sparklog.metadata.edit import Edit, OpenTransaction, TopicEdit
 from sparklog.metadata.producers import ProducerBatch, ProducerState
@@ -131,6 +131,7 @@ _edit_json: Final = _encoder(
         "topics": _topics_json,
         "next_producer_id": _integer,
         "transactional_ids": plain_ids_json,
+        "added_to_transactions": plain_added_json,
     },
     "parameters",
 )

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from sparklog.metadata.cluster import Broker, Endpoint, ScramCredential, UserKey
 from sparklog.metadata.codec.segments import segment_json, segment_of
-from sparklog.metadata.codec.transactions import TRANSACTIONAL_IDS
+from sparklog.metadata.codec.transactions import ADDED, TRANSACTIONAL_IDS
 from sparklog.metadata.codec.types import (
     INTEGER,
     TEXT,
@@ -274,5 +274,6 @@ _EDIT: Final = {
     ),
     "users": Member(_users_json, _users),
     "transactional_ids": TRANSACTIONAL_IDS,
+    "added_to_transactions": ADDED,
     "ended_log": TEXT,
 }

@@ -2,6 +2,7 @@
 
 An id is a list: producer id, epoch, timeout_ms, status, last producer id, last epoch, number,
 [[topic id, partition] …], [group …], [[group, topic, partition, offset, leader epoch, metadata] …].
+What joins an open transaction is a list of the last three.
 """
 
 from collections.abc import Collection, Mapping
@@ -21,6 +22,7 @@ from sparklog.metadata.codec.types import (
     text,
 )
 from sparklog.metadata.transactions import (
+    Added,
     PendingOffset,
     TransactionalId,
     TransactionPartition,
@@ -51,8 +53,15 @@ def _ids_json(ids: Mapping[str, TransactionalId | None]) -> Json:
 
 
 def _id_json(one: TransactionalId) -> list[Any]:
-    touched = (lists(one.partitions), list(one.groups), lists(one.offsets))
-    return [*one[1:_TOUCHED_AT], *touched]
+    return [*one[1:_TOUCHED_AT], *_touched_json(one)]
+
+
+def _touched_json(one: TransactionalId | Added) -> list[Any]:
+    return [lists(one.partitions), list(one.groups), lists(one.offsets)]
+
+
+def _all_added_json(added: Mapping[str, Added]) -> Json:
+    return {name: _touched_json(one) for name, one in added.items()}
 
 
 def _ids(value: object) -> dict[str, TransactionalId | None]:
@@ -64,7 +73,6 @@ def _ids(value: object) -> dict[str, TransactionalId | None]:
 
 def _id(name: str, fields: list[Any]) -> TransactionalId:
     producer_id, epoch, timeout_ms, status, last_id, last_epoch, number, *touched = fields
-    partitions, groups, offsets = touched
     first_id, epoch, timeout, before, epoch_before, count = integers(
         [producer_id, epoch, timeout_ms, last_id, last_epoch, number]
     )
@@ -77,6 +85,16 @@ def _id(name: str, fields: list[Any]) -> TransactionalId:
         last_producer_id=before,
         last_epoch=epoch_before,
         number=count,
+        **_added(*touched)._asdict(),
+    )
+
+
+def _all_added(value: object) -> dict[str, Added]:
+    return {name: _added(*listed(one)) for name, one in mapping(value).items()}
+
+
+def _added(partitions: object, groups: object, offsets: object) -> Added:
+    return Added(
         partitions=tuple(
             TransactionPartition(text(topic_id), integer(partition))
             for topic_id, partition in map(listed, listed(partitions))
@@ -109,7 +127,24 @@ def _is_plain(name: str, one: TransactionalId | None) -> bool:
         and tuple(map(type, one)) == _TYPES
         and one.transactional_id == name
         and are_integers(_NUMBERS(one))
-        and _are_plain(one.partitions, TransactionPartition, str, int)
+        and _is_touched_plain(one)
+    )
+
+
+def plain_added_json(added: Mapping[str, Added]) -> Json | None:
+    """Return the object of ADDED, for values that a reader decodes as they are; else None."""
+    is_plain = (
+        type(added) is dict
+        and all_are(str, added)
+        and all_are(Added, added.values())
+        and all(all_are(tuple, one) and _is_touched_plain(one) for one in added.values())
+    )
+    return _all_added_json(added) if is_plain else None
+
+
+def _is_touched_plain(one: TransactionalId | Added) -> bool:
+    return (
+        _are_plain(one.partitions, TransactionPartition, str, int)
         and all_are(str, one.groups)
         and _are_plain(one.offsets, PendingOffset, str, str, int, int, int, str)
     )
@@ -125,3 +160,5 @@ def _are_plain(rows: Collection[tuple[Any, ...]], kind: type, *types: type) -> b
 
 TRANSACTIONAL_IDS: Final = Member(_ids_json, _ids)
 """How the transactional ids of an edit are written and read."""
+ADDED: Final = Member(_all_added_json, _all_added)
+"""How what joins open transactions is written and read."""

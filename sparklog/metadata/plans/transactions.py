@@ -29,6 +29,7 @@ from sparklog.metadata.plans.topics import live_of_id
 from sparklog.metadata.transactions import (
     EPOCH_MAX,
     NO_ID,
+    Added,
     PendingOffset,
     TransactionalId,
     TransactionPartition,
@@ -181,11 +182,10 @@ def with_partitions(
     Raises as `of_step` does, and UnknownTopicError if a topic was deleted meanwhile.
     """
     known = of_step(image, step)
-    partitions = list(partitions)
-    for one in partitions:
+    more = Added(partitions=tuple(partitions))
+    for one in more.partitions:
         live_of_id(image, one.topic_id)
-    added = tuple(dict.fromkeys((*known.partitions, *partitions)))
-    return _changed(known, known.begun()._replace(partitions=added))
+    return _grown(known, more)
 
 
 def with_group(image: Image, step: Step, group_id: str) -> Edit | Done:
@@ -193,12 +193,7 @@ def with_group(image: Image, step: Step, group_id: str) -> Edit | Done:
 
     Raises as `of_step` does.
     """
-    known = of_step(image, step)
-    return _changed(known, _with_group(known.begun(), group_id))
-
-
-def _with_group(one: TransactionalId, group_id: str) -> TransactionalId:
-    return one._replace(groups=tuple(dict.fromkeys((*one.groups, group_id))))
+    return _grown(of_step(image, step), Added(groups=(group_id,)))
 
 
 def with_offsets(
@@ -210,17 +205,12 @@ def with_offsets(
     and InvalidTxnStateError for a group that was not added.
     """
     known = of_step(image, step)
-    if adds_group:
-        known_group = _with_group(known.begun(), group_id)
-    elif known.is_open and group_id in known.groups:
-        known_group = known
-    else:
+    if not adds_group and not (known.is_open and group_id in known.groups):
         raise InvalidTxnStateError(
             f"transactional id {step.transactional_id!r} has no open transaction with group "
             f"{group_id!r}"
         )
-    newest = {one[:3]: one for one in (*known.offsets, *offsets)}
-    return _changed(known, known_group._replace(offsets=tuple(newest.values())))
+    return _grown(known, Added(groups=(group_id,), offsets=tuple(offsets)))
 
 
 def without_offsets(image: Image, group_id: str, places: Container[tuple[str, int]]) -> Edit | Done:
@@ -235,8 +225,21 @@ def without_offsets(image: Image, group_id: str, places: Container[tuple[str, in
     return edit_of_ids(DROP_OFFSETS, *changed) if changed else Done()
 
 
-def _changed(before: TransactionalId, after: TransactionalId) -> Edit | Done:
-    return Done() if after == before else edit_of_ids(ADD_TO_TRANSACTION, after)
+def _grown(known: TransactionalId, more: Added) -> Edit | Done:
+    """Return the edit that adds to a transaction, or begins it; Done if it has all of that.
+
+    The edit of an open transaction has only what is new: the transaction may hold very much.
+    """
+    if not known.is_open:
+        return edit_of_ids(ADD_TO_TRANSACTION, known.begun().with_added(more))
+    new = known.lacks(more)
+    if not any(new):
+        return Done()
+    name = known.transactional_id
+    parameters = {"transactionalIds": name}
+    return Edit(
+        operation=ADD_TO_TRANSACTION, parameters=parameters, added_to_transactions={name: new}
+    )
 
 
 class Ending(NamedTuple):

@@ -110,6 +110,7 @@ class TouchedKeys:
         keys.brokers.update(map(int, edit.get("brokers", ())))
         keys.users.update((name, mechanism) for name, mechanism, _ in edit.get("users", ()))
         keys.transactional_ids.update(edit.get("transactional_ids", ()))
+        keys.transactional_ids.update(edit.get("added_to_transactions", ()))
         keys.shared.update(edit.get("forget_shared", ()))
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
@@ -30,6 +31,12 @@ from sparklog.metadata.edit import (
     TopicEdit,
 )
 from sparklog.metadata.image import Image, TopicImage
+from sparklog.metadata.transactions import (
+    Added,
+    TransactionalId,
+    TransactionalIds,
+    TransactionStatus,
+)
 from sparklog.model import SegmentKey
 from tests.edits import NOW_MS, at, indexed, segment
 from tests.metadata_language import creating, description, of_topic, topic_id
@@ -259,6 +266,24 @@ class TestDeletion:
 
     def test_an_erased_topic_is_forgotten(self) -> None:
         assert image_of(DELETING, ERASING, FORGETTING).topic(topic_id(0)) is None
+
+
+class TestTransactions:
+    OPEN = TransactionalId("id", 7, 0, 1000, TransactionStatus.ONGOING)
+    ADDED: ClassVar = {"id": Added(groups=("g",))}
+
+    def test_an_open_one_may_grow(self) -> None:
+        check(Image(transactional_ids=TransactionalIds([self.OPEN])), self.adding())
+        check(Image(), self.adding(self.OPEN))
+
+    @pytest.mark.parametrize("known", [[], [OPEN._replace(status=TransactionStatus.EMPTY)]])
+    def test_another_may_not(self, known: list[TransactionalId]) -> None:
+        with pytest.raises(UsageError, match="'id' has no open transaction to add to"):
+            check(Image(transactional_ids=TransactionalIds(known)), self.adding())
+
+    def adding(self, *changed: TransactionalId) -> Edit:
+        ids = {one.transactional_id: one for one in changed}
+        return Edit(operation="X", transactional_ids=ids, added_to_transactions=self.ADDED)
 
 
 class TestSharedSegments:

@@ -19,6 +19,7 @@ from sparklog.metadata.edit import Edit, Lease, OpenTransaction, PartitionState,
 from sparklog.metadata.entry import encode_appends
 from sparklog.metadata.producers import ProducerBatch, ProducerState
 from sparklog.metadata.transactions import (
+    Added,
     PendingOffset,
     TransactionalId,
     TransactionPartition,
@@ -87,11 +88,14 @@ def _topics(draw: st.DrawFn) -> TopicEdit:
 
 PLACES = st.builds(TransactionPartition, PATHS, INT64S)
 OFFSETS = st.tuples(PATHS, PATHS, INT64S, INT64S, INT64S, PATHS).map(PendingOffset._make)
-IDS = st.tuples(
-    *(PATHS, INT64S, INT64S, INT64S, st.sampled_from(TransactionStatus), INT64S, INT64S, INT64S),
+TOUCHED = (
     st.lists(PLACES, max_size=3).map(tuple),
     st.lists(PATHS, max_size=2).map(tuple),
     st.lists(OFFSETS, max_size=2).map(tuple),
+)
+IDS = st.tuples(
+    *(PATHS, INT64S, INT64S, INT64S, st.sampled_from(TransactionStatus), INT64S, INT64S, INT64S),
+    *TOUCHED,
 ).map(lambda fields: TransactionalId(*fields))
 EDITS = st.builds(
     Edit,
@@ -101,6 +105,7 @@ EDITS = st.builds(
     transactional_ids=st.lists(IDS, max_size=2).map(
         lambda ids: {one.transactional_id: one for one in ids}
     ),
+    added_to_transactions=st.dictionaries(PATHS, st.builds(Added, *TOUCHED), max_size=2),
 )
 
 APPENDED = segment()
@@ -124,6 +129,10 @@ def with_segment(**fields: Any) -> Edit:
 
 def with_id(**fields: Any) -> Edit:
     return Edit(operation="X", transactional_ids={"id": ID._replace(**fields)})
+
+
+def with_added(**fields: Any) -> Edit:
+    return Edit(operation="X", added_to_transactions={"id": Added(**fields)})
 
 
 class TestPlain:
@@ -227,6 +236,12 @@ class TestOthers:
             with_id(partitions=(TransactionPartition("id", 2**63),)),
             with_id(groups=(b"g",)),
             with_id(offsets=(OFFSET._replace(metadata=None),)),  # type: ignore[arg-type] # a wrong type is the point
+            with_added(groups=["g"]),
+            with_added(partitions=(("id", 0),)),
+            with_added(offsets=(OFFSET._replace(offset=2**63),)),
+            Edit(operation="X", added_to_transactions=MappingProxyType({"id": Added()})),
+            Edit(operation="X", added_to_transactions={7: Added()}),  # type: ignore[dict-item] # a wrong type is the point
+            Edit(operation="X", added_to_transactions={"id": ((), (), ())}),  # type: ignore[dict-item] # a wrong type is the point
         ],
     )
     def test_values_that_no_reader_would_take_do_so_too(self, edit: Edit) -> None:

@@ -48,7 +48,7 @@ def naive(edits: list[Edit]) -> Any:
         shared,
         {node_id for edit in edits for node_id in edit.brokers},
         {key for edit in edits for key in edit.users},
-        {name for edit in edits for name in edit.transactional_ids},
+        {name for e in edits for name in (*e.transactional_ids, *e.added_to_transactions)},
         {topic_id: naive_of_topic(some) for topic_id, some in of_topics.items()},
     )
 
@@ -98,7 +98,7 @@ def test_json_says_what_the_edits_say(random: Random) -> None:
 
 OF_THE_LOG_DIR = {
     *("leases", "brokers", "users", "topics", "forget_topics", "forget_shared"),
-    "transactional_ids",
+    *("transactional_ids", "added_to_transactions"),
 }
 IN_ROWS_OF_EVERY_FOLD = {"horizon_ms", "level", "next_producer_id"}
 OF_THE_ENTRY = {"operation", "parameters", "fold", "replaces", "ended_log"}

@@ -161,7 +161,7 @@ def _pairs(headers: list[dict[str, Any]] | None) -> list[tuple[str, bytes | None
     return None if headers is None else [(pair["key"], pair["value"]) for pair in headers]
 
 
-def values(log_dir: str | Path, topic: str = "t") -> dict[int, list[str]]:
+def values(log_dir: Place, topic: str = "t") -> dict[int, list[str]]:
     """The values by partition, as text."""
     found = rows(log_dir, topic)
     return {

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,14 @@ class World:
     def fresh(self) -> MetadataLog:
         """Return the log, opened anew."""
         return MetadataLog(self.files, self.clock)
+
+    def copied(self, files: Files) -> "World":
+        """Return this world over other files, which hold the same; its log is opened there."""
+        world = copy(self)
+        world.files, world.clock = files, ManualClock(self.clock.now_ms())
+        world.log = world.fresh()
+        world.log.image([TOPIC_ID])
+        return world
 
     def age(self, ms: int = 3 * 3600 * 1000) -> None:
         """Let time pass, for the files as for the clock."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -19,7 +20,7 @@ from sparklog.metadata.catalog import Catalog, Landed
 from sparklog.model import OffsetRange, SegmentEntry
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import Operation
-from tests.logs import columns
+from tests.logs import Place, columns
 from tests.metadata_logs import keep_house_now
 from tests.tracing import TracingFiles
 
@@ -58,10 +59,11 @@ class Fatal(list[Operation]):
         os.kill(os.getpid(), signal.SIGKILL if len(self) == self._steps else 0)
 
 
-def run(log_dir: str, write: Write, steps: int | None = None) -> tuple[Landed, list[Operation]]:
+def run(log_dir: Place, write: Write, steps: int | None = None) -> tuple[Landed, list[Operation]]:
     """Write and commit; return the answer and the steps it took. Killed after `steps` steps."""
     trace = Fatal(steps)
-    files = TracingFiles(LocalFiles(log_dir), trace)
+    inner = LocalFiles(str(log_dir)) if isinstance(log_dir, str | Path) else log_dir
+    files = TracingFiles(inner, trace)
     catalog = Catalog(files, after_commit=keep_house_now)
     options = WriteOptions(segment_bytes=900, batch_size=300)
     plan = plan_write(catalog, "t", options)

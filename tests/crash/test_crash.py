@@ -1,18 +1,29 @@
-"""Kill -9 after every step of a produce, and replay it: no hole, no duplicate, nothing lost."""
+"""Kill -9 after every step of a produce, and replay it: no hole, no duplicate, nothing lost.
+
+On S3 a step is a request: the process is cut off from the store behind it, or lives and loses it.
+"""
 
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from sparklog.metadata.fold import FOLD_EVERY
+from sparklog.errors import CommitOutcomeUnknownError, StorageError
+from sparklog.metadata.fold import FOLD_EVERY, fold
 from sparklog.metadata.names import ENTRIES, HINT
 from sparklog.model import SHARED_PREFIX, OffsetRange
-from sparklog.storage.memory import Operation
+from sparklog.storage import Files, open_files
+from sparklog.storage.memory import MemoryFiles, Operation
 from tests.crash.producer import PARTITIONS, RECORDS, Write, in_process, run
-from tests.logs import append, image, new_topic, values
+from tests.cutting import CuttingProxy, behind, copied, is_killed
+from tests.logs import Place, append, catalog, image, new_topic, values
+from tests.s3 import S3LogDir, S3Server, s3_server
+from tests.store_proxy import Fault
+
+__all__ = ["s3_server"]
 
 pytestmark = pytest.mark.slow
 
@@ -28,11 +39,11 @@ READS = {"read", "view", "stat", "list"}
 """To be killed after one of these is to be killed before it."""
 
 
-def new_log(place: Path, commits: int, config: Mapping[str, int] = SHARED) -> str:
+def new_log(place: Place, commits: int, config: Mapping[str, int] = SHARED) -> str:
     """A log with `commits` acknowledged commits, each of a record for every partition in turn."""
     log_dir = new_topic(place, partitions=PARTITIONS, config=config)
     for number in range(commits):
-        append(log_dir, number % PARTITIONS, [number])
+        append(place, number % PARTITIONS, [number])
     return log_dir
 
 
@@ -78,6 +89,27 @@ class TestSteps:
         assert len(files) == len(set(files))
 
 
+def healed(log_dir: Place, before: int) -> bool:
+    """Whether the write had landed; either way it is there once, after a replay."""
+    seen = values(log_dir)
+    assert seen in (contents(before), contents(before, FIRST))
+    again, _ = run(log_dir, FIRST)
+
+    assert again.replayed == (seen == contents(before, FIRST))
+    assert again.ranges == ranges_behind(before)
+    run(log_dir, LATER)
+    assert values(log_dir) == contents(before, FIRST, LATER)
+    return again.replayed
+
+
+def ranges_behind(before: int) -> tuple[OffsetRange, ...]:
+    """The offsets of the first write behind the earlier commits."""
+    starts = [len(found) for found in contents(before).values()]
+    return tuple(
+        OffsetRange(partition, start, start + RECORDS) for partition, start in enumerate(starts)
+    )
+
+
 class TestKill:
     @pytest.mark.parametrize(
         ("before", "config"), [(4, OWN_FILES), (4, SHARED), (FOLD_EVERY - MADE_BEFORE, SHARED)]
@@ -100,22 +132,7 @@ class TestKill:
             log_dir = str(shutil.copytree(template, tmp_path / f"killed-{number}"))
 
             assert in_process(run, log_dir, FIRST, number + 1) == KILLED
-            assert self.healed(log_dir, before) == (number >= commit)
-
-    def healed(self, log_dir: str, before: int) -> bool:
-        """Whether the write had landed; either way it is there once, after a replay."""
-        seen = values(log_dir)
-        assert seen in (contents(before), contents(before, FIRST))
-        again, _ = run(log_dir, FIRST)
-
-        assert again.replayed == (seen == contents(before, FIRST))
-        starts = [len(found) for found in contents(before).values()]
-        assert again.ranges == tuple(
-            OffsetRange(partition, start, start + RECORDS) for partition, start in enumerate(starts)
-        )
-        run(log_dir, LATER)
-        assert values(log_dir) == contents(before, FIRST, LATER)
-        return again.replayed
+            assert healed(log_dir, before) == (number >= commit)
 
     def test_of_none_is_an_answer(self, tmp_path: Path) -> None:
         log_dir = new_log(tmp_path / "log", 2)
@@ -123,3 +140,110 @@ class TestKill:
         assert in_process(run, log_dir, FIRST, None) == 0
         assert values(log_dir) == contents(2, FIRST)
         assert image(log_dir).partition(0).log_end_offset == 1 + RECORDS
+
+
+BEFORE = 4
+
+
+@pytest.mark.s3
+class TestObjectStore:
+    @pytest.fixture
+    def proxy(self, s3_server: S3Server) -> Iterator[CuttingProxy]:
+        with CuttingProxy(s3_server.endpoint) as found:
+            yield found
+
+    @pytest.fixture
+    def template(self) -> Files:
+        new_log(found := MemoryFiles(), BEFORE)
+        return found
+
+    @pytest.mark.parametrize(
+        ("config", "edits_max", "fold_every"),
+        [(OWN_FILES, 9, FOLD_EVERY), (SHARED, 10**9, BEFORE + MADE_BEFORE)],
+        ids=["edits in a file", "a fold behind it"],
+    )
+    def test_a_process_that_is_gone_after_any_request_is_healed_by_a_replay(
+        self,
+        s3_server: S3Server,
+        proxy: CuttingProxy,
+        monkeypatch: pytest.MonkeyPatch,
+        config: Mapping[str, int],
+        edits_max: int,
+        fold_every: int,
+    ) -> None:
+        """Steps: a probe, data, the edits if they are large, the entry, a fold if it is due."""
+        new_log(template := MemoryFiles(), BEFORE, config)
+        monkeypatch.setattr("sparklog.metadata.fold.FOLD_EVERY", fold_every)
+        monkeypatch.setattr("sparklog.metadata.log.EDITS_BYTES_MAX", edits_max)
+        landed: list[bool] = []
+        while True:
+            place = s3_server.new_log_dir()
+            work = partial(run, copied(template, place, proxy), FIRST)
+            if not is_killed(proxy, work, len(landed)):
+                break
+            files = directly(place)
+            landed.append(healed(files, BEFORE))
+            assert fold(catalog(files).log) is not None
+            assert values(files) == contents(BEFORE, FIRST, LATER)
+
+        assert landed == sorted(landed)
+        assert (landed.count(True) > 1) == (fold_every < FOLD_EVERY)
+        assert 4 < landed.count(False) < 30
+
+    @pytest.mark.parametrize("arrives", [False, True])
+    def test_a_put_or_its_answer_is_lost(
+        self, s3_server: S3Server, proxy: CuttingProxy, template: Files, arrives: bool
+    ) -> None:
+        """Goal: a committer knows its own entry; any other put fails, and the produce with it."""
+        landed: list[bool] = []
+        while not landed or puts(proxy) >= len(landed):
+            place = s3_server.new_log_dir()
+            copied(template, place, proxy)
+            proxy.requests.clear()
+            proxy.add(Fault("PUT", drop=True, after=arrives, skip=len(landed)))
+            landed.append(is_answered(behind(proxy, place)))
+            assert healed(directly(place), BEFORE) == landed[-1]
+
+        assert landed == [False] * (len(landed) - 2) + [True, True]
+
+    @pytest.mark.parametrize("arrives", [False, True])
+    def test_an_outcome_that_is_unknown_is_told(
+        self,
+        s3_server: S3Server,
+        proxy: CuttingProxy,
+        template: Files,
+        monkeypatch: pytest.MonkeyPatch,
+        arrives: bool,
+    ) -> None:
+        """The entry's puts are lost for longer than a committer waits, or the store is away."""
+        monkeypatch.setattr("sparklog.metadata.entries.PUT_TIMEOUT_MS", 50)
+        first, place = s3_server.new_log_dir(), s3_server.new_log_dir()
+        copied(template, first, proxy)
+        copied(template, place, proxy)
+        run(behind(proxy, first), FIRST)
+        proxy.crash_at, proxy.steps = proxy.steps if arrives else -1, 0
+        proxy.add(Fault("PUT", ENTRIES, drop=True, times=10**9))
+
+        with pytest.raises(CommitOutcomeUnknownError, match="replay with the same txnAppId"):
+            run(behind(proxy, place), FIRST)
+        assert healed(directly(place), BEFORE) == arrives
+
+
+def directly(place: S3LogDir) -> Files:
+    """The log dir as a process has it that nothing cuts off."""
+    return open_files(place.uri, place.options)
+
+
+def is_answered(files: Files) -> bool:
+    """Whether the first write has an answer, the right one; else it has failed."""
+    try:
+        found, _ = run(files, FIRST)
+    except StorageError:
+        return False
+    assert (found.ranges, found.replayed) == (ranges_behind(BEFORE), False)
+    return True
+
+
+def puts(proxy: CuttingProxy) -> int:
+    """How many came."""
+    return sum(one.method == "PUT" for one in proxy.requests)

@@ -1,7 +1,7 @@
 """A process that folds, cleans or repairs is killed between every two steps.
 
-An opener then sees the same as the twin: a log that was never folded. Run again, it
-comes to its end.
+On S3 a step is a request: the process is cut off from the store behind it. An opener then sees the
+same as the twin: a log that was never folded. Run again, it comes to its end.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,19 +21,23 @@ from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import ENTRIES
 from sparklog.metadata.repair import problems, repair
 from sparklog.storage.files import Files
+from tests.cutting import CrashingObjectFiles, CuttingProxy, copied, is_killed
 from tests.metadata_logs import (
     CHANGES,
-    CrashError,
     CrashingLocalFiles,
     CrashingMemoryFiles,
     World,
     names,
     read,
 )
+from tests.s3 import S3Server, s3_server
+
+__all__ = ["s3_server"]
 
 pytestmark = pytest.mark.slow
 
-Killable = CrashingLocalFiles | CrashingMemoryFiles
+S3 = pytest.param("s3", marks=pytest.mark.s3)
+Killable = CrashingLocalFiles | CrashingMemoryFiles | CuttingProxy
 Work = Callable[[World], object]
 
 
@@ -42,41 +46,50 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(h, "CUT_EVERY", 4)
 
 
-@pytest.fixture(params=["local", "object store"])
+@pytest.fixture
+def proxy(s3_server: S3Server) -> Iterator[CuttingProxy]:
+    with CuttingProxy(s3_server.endpoint) as found:
+        yield found
+
+
+@pytest.fixture(params=["local", "memory", S3])
 def worlds(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], World]:
-    """Makes a world with two folds, the first one aged, and entries behind them."""
+    """Makes a world with two folds, both aged, and entries behind them."""
     made = iter(range(1000))
 
-    def make() -> World:
-        if request.param == "local":
-            world = World(CrashingLocalFiles(str(tmp_path / str(next(made)))))
-        else:
-            clock = ManualClock()
-            world = World(CrashingMemoryFiles(clock), clock)
-        world.produce(5)
-        world.remove_first(2)
-        fold(world.log)
-        world.produce(4)
-        fold(world.log)
-        world.age()
-        world.produce(3)
-        return world
+    def local() -> World:
+        return peopled(World(CrashingLocalFiles(str(tmp_path / str(next(made))))))
 
-    return make
+    def memory() -> World:
+        clock = ManualClock()
+        return peopled(World(CrashingMemoryFiles(clock), clock))
+
+    if request.param != "s3":
+        return local if request.param == "local" else memory
+    server: S3Server = request.getfixturevalue("s3_server")
+    proxy: CuttingProxy = request.getfixturevalue("proxy")
+    template = memory()
+    return lambda: template.copied(copied(template.files, server.new_log_dir(), proxy))
+
+
+def peopled(world: World) -> World:
+    """The world with all that a test wants in it."""
+    world.produce(5)
+    world.remove_first(2)
+    fold(world.log)
+    world.produce(4)
+    fold(world.log)
+    world.age()
+    world.produce(3)
+    return world
 
 
 def killed(world: World, work: Work, step: int) -> bool:
-    """Do some work in a process that is killed before a step; return whether it was."""
+    """Do some work in a process that is killed at a step; return whether it was."""
     files = world.files
-    assert isinstance(files, Killable)
-    files.steps, files.crash_at = 0, step
-    try:
-        work(world)
-    except CrashError:
-        return True
-    finally:
-        files.crash_at = -1
-    return False
+    victim = files.proxy if isinstance(files, CrashingObjectFiles) else files
+    assert isinstance(victim, Killable)
+    return is_killed(victim, lambda: work(world), step)
 
 
 def every_step(worlds: Callable[[], World], work: Work) -> Iterator[World]:
@@ -97,6 +110,7 @@ def fold_and_clean(world: World) -> None:
     clean(world.fresh())
 
 
+@pytest.mark.parametrize("worlds", ["local", S3], indirect=True)
 class TestFold:
     def test_an_opener_sees_what_it_saw(self, worlds: Callable[[], World]) -> None:
         for world in every_step(worlds, fold_it):
@@ -111,6 +125,7 @@ class TestFold:
 
 
 class TestClean:
+    @pytest.mark.parametrize("worlds", ["local", S3], indirect=True)
     def test_an_opener_finds_its_way(self, worlds: Callable[[], World]) -> None:
         for world in every_step(worlds, fold_and_clean):
             said = read(world.log)
@@ -148,6 +163,7 @@ class TestClean:
         assert c.CLEAN_MAX > 1000
 
 
+@pytest.mark.parametrize("worlds", ["local", "memory"], indirect=True)
 class TestACleanerOfYesterday:
     def test_takes_nothing_away(self, worlds: Callable[[], World]) -> None:
         """It is stopped before each of its steps, the world goes on, then it goes on, too."""

@@ -216,7 +216,7 @@ class Entries:
         if seen is not None and self._clock.boot_ms() - self._seen_ms > SEEN_MS:
             where = entry_path(stamp.version)
             try:
-                is_same = self._holds(seen)
+                is_same = self.holds(seen)
                 if not is_same and not self.has(stamp.version + 1):
                     self._files.delete(where)
             except SparklogError as error:
@@ -231,8 +231,8 @@ class Entries:
                 )
         self.saw(stamp)
 
-    def _holds(self, seen: Stamp) -> bool:
-        """Whether an entry that was seen is still in its slot."""
+    def holds(self, seen: Stamp) -> bool:
+        """Whether an entry that was seen is still in its slot. Raises as `decode`."""
         path = entry_path(seen.version)
         try:
             entry = decode(seen.version, bytes(self._files.read(path)), path)

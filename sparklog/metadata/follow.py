@@ -104,7 +104,11 @@ class FollowedLog:
         """
         with self._reading:
             self._follow()
-            image = self._image = self.opened_at(self.last_image, topics)
+            try:
+                image = self._image = self.opened_at(self.last_image, topics)
+            except MissingFileError:
+                self._check_not_replaced()
+                raise
             return image
 
     @property
@@ -164,6 +168,8 @@ class FollowedLog:
         with self._reading:
             self._follow()
             image, errors = self.sound_at(self.last_image, topics)
+            if any(isinstance(error, MissingFileError) for error in errors.values()):
+                self._check_not_replaced()
             self._image = image
             return image, errors
 
@@ -209,6 +215,18 @@ class FollowedLog:
         elif not self._read_on(self._image) and self._lacks(self._image.version):
             # The newest entry is never cleaned. If a clock was set, others may be cleaned early.
             self._reopen()
+
+    def _check_not_replaced(self) -> None:
+        """Refuse a log whose newest entry is another one now; that is why a run is missing.
+
+        On an object store a restored log may end before the version that was read last.
+        """
+        stamp = self.last_image.stamp
+        if not self.entries.holds(stamp):
+            raise CorruptMetadataError(
+                f"{entry_path(stamp.version)} is not the one that was followed: the log dir was "
+                f"restored or replaced; open it anew"
+            )
 
     def _read_on(self, image: Image) -> bool:
         """Apply all entries behind an image; return whether there are any."""

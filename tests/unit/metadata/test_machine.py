@@ -55,11 +55,14 @@ class MetadataMachine(RuleBasedStateMachine):
 
     @rule(number=NUMBERS, random=st.randoms(use_true_random=False), count=st.integers(1, 4))
     def commit(self, number: int, random: Random, count: int) -> None:
-        author = Author(random)
+        author = self._author(random)
         for _ in range(count):
             self.clock.advance(7)
             author.now_ms = self.clock.now_ms()
             self._committed(self.logs[number], author)
+
+    def _author(self, random: Random) -> Author:
+        return Author(random)
 
     def _committed(self, log: MetadataLog, author: Author) -> None:
         author._made = len(self.said) * 1000
@@ -86,7 +89,7 @@ class MetadataMachine(RuleBasedStateMachine):
         log, other = self.logs[number], self.logs[(number + 1) % LOGS]
 
         def meanwhile() -> None:
-            self._committed(other, Author(random))
+            self._committed(other, self._author(random))
             if folds:
                 fold(other)
 

@@ -1,17 +1,21 @@
 """A bucket that is restored in place: nobody commits behind a hole."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from sparklog.clock import ManualClock
-from sparklog.errors import CommitOutcomeUnknownError, CorruptMetadataError
+from sparklog.errors import CommitOutcomeUnknownError, CorruptMetadataError, MissingFileError
+from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.entries import SEEN_MS
+from sparklog.metadata.fold import fold
 from sparklog.metadata.log import MetadataLog
-from sparklog.metadata.names import entry_path
+from sparklog.metadata.names import RUNS, entry_path
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import segment
 from tests.metadata_language import (
+    TOPIC,
     Put,
     ToldOtherwise,
     error_after_success,
@@ -96,3 +100,38 @@ class TestRestoredBucket:
         reads = [one.path for one in files.trace if one.kind == "read"]
         ahead = [entry_path(version) for version in (2, 3, 4, 5)]
         assert sorted(reads) == [entry_path(1), *ahead]
+
+    @pytest.mark.parametrize("read", [lambda log: log.image(TOPIC), append])
+    def test_a_topic_that_is_opened_only_then_is_refused(
+        self, read: Callable[[MetadataLog], object]
+    ) -> None:
+        """The restored log is shorter, so a follower sees no new entry; it lacks the runs."""
+        files, clock = MemoryFiles(), ManualClock()
+        original = new_log(files, clock)
+        append(original)
+        fold(original)
+        log = MetadataLog(files, clock)
+        log.image()
+        for stat in files.list(CLUSTER_METADATA, recursive=True):
+            if stat.path != entry_path(0):
+                files.delete(stat.path)
+        MetadataLog(files, clock).begin_incarnation("restored")
+
+        for _ in range(2):
+            with pytest.raises(CorruptMetadataError, match="was restored or replaced"):
+                read(log)
+
+    @pytest.mark.parametrize("read", [lambda log: log.image(TOPIC), append])
+    def test_a_lost_run_of_the_same_log_is_told(
+        self, read: Callable[[MetadataLog], object]
+    ) -> None:
+        files, clock = MemoryFiles(), ManualClock()
+        original = new_log(files, clock)
+        append(original)
+        fold(original)
+        log = MetadataLog(files, clock)
+        log.image()
+        files.delete_tree(f"{CLUSTER_METADATA}/{RUNS}")
+
+        with pytest.raises(MissingFileError, match=f"{RUNS}/"):
+            read(log)

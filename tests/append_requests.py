@@ -1,10 +1,10 @@
 """Requests of clients to one instance in an event loop: sent alone, or joined to one batch."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Any
 
-from sparklog.group_commit.append_slots import Append
+from sparklog.group_commit.append_slots import Append, Slot
 from sparklog.group_commit.appends import AppendCommit, AppendLimits
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import Image
@@ -24,11 +24,12 @@ class World:
         self.images: list[Image] = []
         self.commit.on_commit = self.images.append
 
-    def send(self, *batches: bytes, partition: int = 0, **options: Any) -> asyncio.Future[Any]:
+    def send(
+        self, *batches: bytes, partition: int = 0, client: Hashable = None, **options: Any
+    ) -> asyncio.Future[Any]:
         """One request with these batches for one partition."""
-        return self.commit.append(
-            [Append(self.topic_id, partition, one) for one in batches], **options
-        )
+        slots = [Slot(Append(self.topic_id, partition, one), **options) for one in batches]
+        return self.commit.append(slots, client=client)
 
     async def join(self, count: int, *, slowly: bool = False) -> int:
         """Have so many requests join a batch, at once or in turns of the loop; return how many did.

@@ -5,7 +5,13 @@ Rules and codes are those of Kafka 4.1.1 (GroupMetadataManager, ClassicGroup).
 
 from typing import TYPE_CHECKING
 
-from sparklog.coordinator.requests import NONE, HeartbeatRequest, JoinRequest, SyncRequest
+from sparklog.coordinator.requests import (
+    NONE,
+    PROTOCOLS_MAX,
+    HeartbeatRequest,
+    JoinRequest,
+    SyncRequest,
+)
 from sparklog.coordinator.states import GroupLimits, State
 from sparklog.errors import ErrorCode
 
@@ -18,7 +24,7 @@ def join_problem(group: "Group", request: JoinRequest, limits: GroupLimits) -> i
     members, names = group.members, {one.name for one in request.protocols}
     if not _has_room(group, request.member_id, limits.max_size):
         return ErrorCode.GROUP_MAX_SIZE_REACHED
-    if not (request.protocol_type and names):
+    if not (request.protocol_type and names) or len(request.protocols) > PROTOCOLS_MAX:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if group.state is not State.EMPTY:
         is_same = group.protocol_type == request.protocol_type

@@ -49,6 +49,11 @@ class Protocol(NamedTuple):
     metadata: bytes
 
 
+PROTOCOLS_MAX: Final = 1_000
+"""The most protocols of a member of a classic group; clients have less than ten. All joins of a
+group look at the protocols of all its members."""
+
+
 class JoinRequest(NamedTuple):
     """JoinGroup. `needs_member_id`: a new member first gets an id (KIP-394, from version 4).
 

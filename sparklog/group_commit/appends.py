@@ -29,7 +29,6 @@ from functools import partial
 from typing import Any, Final
 
 from sparklog.group_commit.append_slots import (
-    PRODUCE_VERSION,
     Append,
     AppendCounts,
     Appended,
@@ -126,21 +125,15 @@ class AppendCommit:
         self._is_idle.set()
 
     def append(
-        self,
-        request: Sequence[Append],
-        *,
-        client: Hashable = None,
-        produce_version: int = PRODUCE_VERSION,
-        transactional_id: str | None = None,
+        self, slots: list[Slot], *, client: Hashable = None
     ) -> asyncio.Future[list[Outcome]]:
-        """Take a request; return a future with an outcome for each batch, in their order.
+        """Take a request's batches; return a future with an outcome for each, in their order.
 
         Name the `client` if it sends requests before the earlier ones are answered. Batches of a
         partition are appended in the order of the calls. A request is committed even if its client
         has gone.
         """
-        size = sum(len(one.batch) for one in request)
-        slots = [Slot(one, produce_version, transactional_id) for one in request]
+        size = sum(len(one.append.batch) for one in slots)
         self._bytes += size
         answer = asyncio.get_running_loop().create_future()
         return self._wait(_Waiting(slots, size, answer, client))

@@ -20,10 +20,14 @@ _INT32: Final = struct.Struct(">i")
 _UUID: Final = struct.Struct("16s")
 
 
-def checked_items(count: int) -> int:
-    """Return the number of items of a request so far. Raises InvalidRequestError for too many."""
-    if count > ITEMS_MAX:
-        raise InvalidRequestError(f"{count} items in arrays: a request has at most {ITEMS_MAX}")
+class ManyItemsError(InvalidRequestError):
+    """More items of arrays than may be read."""
+
+
+def checked_items(count: int, most: int = ITEMS_MAX) -> int:
+    """Return the number of items of a request so far. Raises ManyItemsError for too many."""
+    if count > most:
+        raise ManyItemsError(f"{count} items in arrays: a request has at most {most}")
     return count
 
 
@@ -33,14 +37,17 @@ class Reader:
     `data` is the whole frame, `at` the position of the next field.
     """
 
-    __slots__ = ("_items", "at", "data", "is_flexible")
+    __slots__ = ("_items", "_items_max", "at", "data", "is_flexible")
 
-    def __init__(self, frame: memoryview, at: int, *, is_flexible: bool) -> None:
-        """The body begins at position `at` of the frame."""
+    def __init__(
+        self, frame: memoryview, at: int, *, is_flexible: bool, items_max: int = ITEMS_MAX
+    ) -> None:
+        """The body begins at position `at` of the frame; all arrays have at most `items_max`."""
         self.data = frame
         self.at = at
         self.is_flexible = is_flexible
         self._items = 0
+        self._items_max = items_max
 
     def numbers(self, layout: struct.Struct) -> tuple[Any, ...]:
         """Return the next numbers, as `layout` unpacks them."""
@@ -90,8 +97,8 @@ class Reader:
     def array(self, least_bytes: int) -> int:
         """Return the number of items of an array, each of which takes `least_bytes` or more.
 
-        Raises InvalidRequestError for null, for more items than the body has bytes for, and for
-        more than ITEMS_MAX in all arrays.
+        Raises InvalidRequestError for null and for more items than the body has bytes for, and
+        ManyItemsError for more items in all arrays than the reader takes.
         """
         count = self._varint() - 1 if self.is_flexible else int(self.numbers(_INT32)[0])
         left = len(self.data) - self.at
@@ -100,7 +107,7 @@ class Reader:
                 f"an array of {count} items at position {self.at}: {left} bytes follow, and an "
                 f"item takes {least_bytes} or more"
             )
-        self._items = checked_items(self._items + count)
+        self._items = checked_items(self._items + count, self._items_max)
         return count
 
     def tags(self) -> None:

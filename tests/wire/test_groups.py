@@ -15,7 +15,7 @@ from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC, Record
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import NotCoordinatorError, StorageError
-from sparklog.group_commit.appends import Append, Appended
+from sparklog.group_commit.append_slots import Append, Appended, Slot
 from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.model import TopicPartition
 from sparklog.wire.handlers.operations import NO_OPERATIONS, Operation
@@ -388,7 +388,7 @@ def append_as_another(running: RunningGateway, record: Record) -> None:
         topic = (await found.image()).names[OFFSETS_TOPIC]
         partition = partition_of("readers", topic.num_partitions)
         batch = batch_of([record], found.clock.now_ms())
-        [outcome] = await found.appends.append([Append(topic.topic_id, partition, batch)])
+        [outcome] = await found.appends.append([Slot(Append(topic.topic_id, partition, batch))])
         assert isinstance(outcome, Appended)
 
     running.run(appended())

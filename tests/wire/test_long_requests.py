@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from sparklog.admin import NewTopic
+from sparklog.coordinator.requests import PROTOCOLS_MAX, JoinRequest
+from sparklog.errors import ErrorCode
+from sparklog.wire.coordinators import Coordinators
 from sparklog.wire.gateway import LONG_AT_ONCE
 from sparklog.wire.handlers import transactions
 from sparklog.wire.handlers.call import LONG_BYTES, Call
@@ -42,6 +45,31 @@ def partitions(api: ApiKey, kind: str, each: str) -> Any:
     return topic(api, kind, partitions=tuple(some))
 
 
+def of_a_member(api: ApiKey) -> Any:
+    """A JoinGroup or SyncGroup of more than LONG_BYTES."""
+    if api == ApiKey.JOIN_GROUP:
+        return joining(1, bytes(LONG_BYTES))
+    kind = "SyncGroupRequestAssignment"
+    some = [part(api, newest(api), kind, member_id=one, assignment=b"") for one in NAMES]
+    fields = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+    return asked(api, **fields, assignments=tuple(some))
+
+
+def joining(count: int, metadata: bytes) -> Any:
+    """A JoinGroup with so many protocols."""
+    api, kind = ApiKey.JOIN_GROUP, "JoinGroupRequestProtocol"
+    protocol = part(api, newest(api), kind, name="range", metadata=metadata)
+    return asked(
+        api,
+        group_id="g",
+        member_id="",
+        session_timeout=SOON,
+        rebalance_timeout=SOON,
+        protocol_type="consumer",
+        protocols=(protocol,) * count,
+    )
+
+
 def long_request(api: ApiKey) -> Any:
     """A request of more than LONG_BYTES."""
     match api:
@@ -67,6 +95,8 @@ def long_request(api: ApiKey) -> Any:
         case ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS:
             users = tuple(part(api, newest(api), "UserName", name=one) for one in NAMES)
             return asked(api, users=users)
+        case ApiKey.JOIN_GROUP | ApiKey.SYNC_GROUP:
+            return of_a_member(api)
         case ApiKey.ADD_PARTITIONS_TO_TXN:
             return asked(
                 api,
@@ -101,6 +131,8 @@ def long_request(api: ApiKey) -> Any:
         (ApiKey.DELETE_RECORDS, "sparklog.wire.handlers.delete_records", "_answered"),
         (ApiKey.DESCRIBE_TRANSACTIONS, "sparklog.wire.handlers.transaction_admin", "_described"),
         (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "sparklog.wire.handlers.users", "_described"),
+        (ApiKey.JOIN_GROUP, "sparklog.wire.handlers.group_members", "_joining"),
+        (ApiKey.SYNC_GROUP, "sparklog.wire.handlers.group_members", "_syncing"),
         (ApiKey.ADD_PARTITIONS_TO_TXN, "sparklog.wire.handlers.transactions", "_code"),
         (ApiKey.OFFSET_FETCH, "sparklog.wire.handlers.group_offsets", "_told"),
         (ApiKey.OFFSET_COMMIT, "sparklog.wire.handlers.offset_commit", "read_commit_request"),
@@ -220,3 +252,19 @@ def test_a_step_of_a_transaction_looks_before_its_request_is_read(
         )
     )
     assert order == ["look", "read"] * 2
+
+
+def test_of_far_too_many_protocols_one_too_many_is_looked_at(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = list[JoinRequest]()
+    ask = Coordinators.ask
+
+    async def noting(self: Coordinators, request: Any, *given: Any) -> Any:
+        found.append(request)
+        return await ask(self, request, *given)
+
+    monkeypatch.setattr(Coordinators, "ask", noting)
+    answer = client.ask(joining(PROTOCOLS_MAX + 9, b""))
+    assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert [len(one.protocols) for one in found] == [PROTOCOLS_MAX + 1]

@@ -21,7 +21,7 @@ from sparklog.wire.handlers.offset_commit import (
     written_commit_answer,
 )
 from sparklog.wire.messages import encode
-from sparklog.wire.reading import Reader
+from sparklog.wire.reading import ManyItemsError, Reader
 from sparklog.wire.versions import APIS, ApiKey
 from sparklog.wire.writing import Writer
 
@@ -183,6 +183,12 @@ class TestReader:
         reader = self.reader(struct.pack(">ii", 1, 1_000_000) + bytes(1_000_000), is_flexible=False)
         assert reader.array(1) == 1
         with pytest.raises(InvalidRequestError, match="1000001 items in arrays"):
+            reader.array(1)
+
+    def test_refuses_more_items_than_it_may_read(self) -> None:
+        reader = Reader(memoryview(b"\x02\x03abc"), 0, is_flexible=True, items_max=2)
+        assert reader.array(1) == 1
+        with pytest.raises(ManyItemsError, match="3 items in arrays: a request has at most 2"):
             reader.array(1)
 
     @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Throttle times: producers to long tails wait while the housekeeper is late."""
 
 from datetime import timedelta
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 from weakref import ref
@@ -49,6 +50,7 @@ def time_ms(late_ms: int, *slices: int) -> int:
     return found.time_ms(map(log_of, slices))
 
 
+produce = import_module("sparklog.wire.handlers.produce")
 LONG = SLICES_MANY + 1
 
 
@@ -108,7 +110,12 @@ class TestConnections:
         running.server.gateway.throttle.note(lag_ms)
         running.server.gateway.admin.create_topics([NewTopic("t", 1)])
 
-    def test_the_answer_has_the_time(self, client: Client) -> None:
+    @pytest.mark.parametrize("quick_items", [produce.QUICK_ITEMS, 0])
+    def test_the_answer_has_the_time(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch, quick_items: int
+    ) -> None:
+        """Also that to a request of many parts."""
+        monkeypatch.setattr(produce, "QUICK_ITEMS", quick_items)
         found = client.ask(a_produce())
         assert found.throttle_time == timedelta(milliseconds=(86_400_000 - LATE_MS) // LAG_MS)
 

@@ -10,7 +10,7 @@ from sparklog.tokens import Resource, Scope, name_of
 from sparklog.wire import messages
 from sparklog.wire.headers import RequestHeader
 from sparklog.wire.instances import Instance
-from sparklog.wire.reading import Reader
+from sparklog.wire.reading import ITEMS_MAX, Reader
 from sparklog.wire.sending import Piece
 from sparklog.wire.session import Session
 from sparklog.wire.writing import Writer
@@ -108,9 +108,11 @@ class Call:
         header = self.header
         return messages.parse(header.api_key, header.version, self.frame, header.body_at)
 
-    def reader(self) -> Reader:
+    def reader(self, items_max: int = ITEMS_MAX) -> Reader:
         """Return a reader of the body, for handlers that read it by hand."""
-        return Reader(self.frame, self.header.body_at, is_flexible=self.header.is_flexible)
+        header = self.header
+        is_flexible = header.is_flexible
+        return Reader(self.frame, header.body_at, is_flexible=is_flexible, items_max=items_max)
 
     def answer(self, fields: Mapping[str, Any]) -> Reply:
         """Return an answer with these fields (`messages`)."""

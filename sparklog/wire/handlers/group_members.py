@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from sparklog.coordinator.requests import (
+    PROTOCOLS_MAX,
     HeartbeatRequest,
     JoinAnswer,
     JoinRequest,
@@ -63,26 +64,11 @@ def code_for(call: Call, error: SparklogError) -> int:
 
 async def join_group(call: Call) -> Reply:
     """Return the answer."""
-    request = await call.request()
-    version, session_ms = call.version, milliseconds(request.session_timeout)
-    instance_id = getattr(request, "group_instance_id", None)
-    joining = JoinRequest(
-        group_id=request.group_id,
-        member_id=request.member_id,
-        instance_id=instance_id,
-        client_id=call.header.client_id or "",
-        client_host=client_host(call),
-        protocol_type=request.protocol_type,
-        protocols=tuple(Protocol(one.name, bytes(one.metadata)) for one in request.protocols),
-        session_timeout_ms=session_ms,
-        rebalance_timeout_ms=milliseconds(request.rebalance_timeout) if version else session_ms,
-        needs_member_id=version >= MEMBER_ID_FIRST_SINCE,
-        skips_assignment=version >= SKIPS_ASSIGNMENT_SINCE,
-    )
-    answer = await ask_if_allowed(call, joining, request.group_id)
+    joining = await call.step(lambda: _joining(call, call.parsed()))
+    answer = await ask_if_allowed(call, joining, joining.group_id)
     if isinstance(answer, int):
-        answer = JoinAnswer(answer, request.member_id)
-    no_name = None if version >= NULL_PROTOCOL_SINCE else ""
+        answer = JoinAnswer(answer, joining.member_id)
+    no_name = None if call.version >= NULL_PROTOCOL_SINCE else ""
     return call.answer(
         {
             "error_code": answer.error_code,
@@ -104,10 +90,35 @@ async def join_group(call: Call) -> Reply:
     )
 
 
+def _joining(call: Call, request: Any) -> JoinRequest:
+    version, session_ms = call.version, milliseconds(request.session_timeout)
+    some = request.protocols[: PROTOCOLS_MAX + 1]  # with one too many it is refused
+    return JoinRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=getattr(request, "group_instance_id", None),
+        client_id=call.header.client_id or "",
+        client_host=client_host(call),
+        protocol_type=request.protocol_type,
+        protocols=tuple(Protocol(one.name, bytes(one.metadata)) for one in some),
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=milliseconds(request.rebalance_timeout) if version else session_ms,
+        needs_member_id=version >= MEMBER_ID_FIRST_SINCE,
+        skips_assignment=version >= SKIPS_ASSIGNMENT_SINCE,
+    )
+
+
 async def sync_group(call: Call) -> Reply:
     """Return the answer."""
-    request = await call.request()
-    syncing = SyncRequest(
+    syncing = await call.step(lambda: _syncing(call.parsed()))
+    answer = await ask_if_allowed(call, syncing, syncing.group_id)
+    if isinstance(answer, int):
+        answer = SyncAnswer(answer)
+    return call.answer(answer._asdict())
+
+
+def _syncing(request: Any) -> SyncRequest:
+    return SyncRequest(
         request.group_id,
         request.generation_id,
         request.member_id,
@@ -116,10 +127,6 @@ async def sync_group(call: Call) -> Reply:
         getattr(request, "protocol_name", None),
         {one.member_id: bytes(one.assignment) for one in request.assignments},
     )
-    answer = await ask_if_allowed(call, syncing, request.group_id)
-    if isinstance(answer, int):
-        answer = SyncAnswer(answer)
-    return call.answer(answer._asdict())
 
 
 async def heartbeat(call: Call) -> Reply:

@@ -3,17 +3,18 @@
 The call itself puts the batches behind those of earlier requests; so the batches of a connection
 land in the order in which they came. A request is answered when its commit is durable, with acks=1
 as with acks=all. With acks=0 there is no answer, and an error closes the connection, as in Kafka.
-A client that is too fast for the housekeeper gets a throttle time (`throttle`).
+A client that is too fast for the housekeeper gets a throttle time (`throttle`). A request of many
+parts is read, judged and answered beside the event loop; the requests behind it wait for that.
 """
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from sparklog.errors import ErrorCode, InvalidRequestError, SparklogError, UnknownTopicError
-from sparklog.group_commit.appends import Append, Appended
+from sparklog.group_commit.append_slots import Append, Appended, Slot
 from sparklog.log.names import INTERNAL_TOPICS
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.model import TopicDescription
@@ -29,11 +30,16 @@ from sparklog.wire.handlers.produce_bodies import (
     written_produce_answer,
 )
 from sparklog.wire.handlers.transactions import may_use
+from sparklog.wire.reading import ManyItemsError
 from sparklog.wire.throttle import some_of
 from sparklog.wire.topic_ids import with_uuid
 
 ALLOWED_ACKS: Final = (-1, 0, 1)
+QUICK_ITEMS: Final = 2_000
+"""The most topics and parts of a request that the event loop itself works on."""
 _Committed = Appended | SparklogError
+_Place = tuple[str | UUID, int]
+"""A part of a request: its topic, by name or by id, and its partition."""
 _WAITS: Final = Failed(ErrorCode.NONE, "")
 """Stands for the outcome of a batch that is being appended."""
 
@@ -43,31 +49,39 @@ def produce(call: Call) -> Reply | Awaitable[Reply] | Later:
 
     The batches of a partition are appended in the order of these calls.
     """
-    request = read_produce_request(call.reader(), call.version)
-    if request.acks not in ALLOWED_ACKS:
-        refused = Failed(
-            ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}: allowed are -1, 0, 1"
-        )
-        return _replied(call, request, [refused] * request.parts_count)
-    if not _may_use_id(call, request):
-        refused = Failed(
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            f"no write access to transactional id {request.transactional_id!r}",
-        )
+    session = call.session
+    try:
+        request = read_produce_request(call.reader(QUICK_ITEMS), call.version)
+    except ManyItemsError:
+        session.produced = asyncio.ensure_future(_sent_at_length(call, session.produced))
+        return _answered_at_length(call, session.produced)
+    refused = _refused(call, request)
+    if refused is not None:
         return _replied(call, request, [refused] * request.parts_count)
     # An older image is enough: the commit looks at the newest one, and refuses a deleted topic.
-    session, image = call.session, call.gateway.topics.last_seen
-    is_behind = _is_behind(session.produced)
-    if is_behind or image is None or not all(_known(image, one.topic) for one in request.topics):
+    image = call.gateway.topics.last_seen
+    if _is_behind(session.produced) or image is None or not _knows(image, request):
         session.produced = asyncio.ensure_future(_looked_up(call, request, session.produced))
         return _answered_later(call, request, session.produced)
-    sent = _append(call, request, image)
+    sent = _append(call, _judged(call, request, image))
     return Later(sent.answer, partial(_answered, call, request, sent))
 
 
-def _is_behind(before: "asyncio.Future[_Sent] | None") -> bool:
+def _is_behind(before: "asyncio.Future[Any] | None") -> bool:
     """Whether the batches of the previous request are not being appended: not yet, or never."""
     return before is not None and not (before.done() and before.exception() is None)
+
+
+def _refused(call: Call, request: ProduceRequest) -> Failed | None:
+    """Return why no batch of a request may be appended; None if the request is allowed."""
+    if request.acks not in ALLOWED_ACKS:
+        return Failed(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}: allowed are -1, 0, 1")
+    if not _may_use_id(call, request):
+        return Failed(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            f"no write access to transactional id {request.transactional_id!r}",
+        )
+    return None
 
 
 def _may_use_id(call: Call, request: ProduceRequest) -> bool:
@@ -79,40 +93,66 @@ def _may_use_id(call: Call, request: ProduceRequest) -> bool:
     return (name is not None and may_use(call, name)) or not request.is_transactional
 
 
+def _knows(image: Image, request: ProduceRequest) -> bool:
+    return all(_known(image, one.topic) for one in request.topics)
+
+
 def _known(image: Image, topic: str | UUID) -> TopicDescription | None:
     return with_uuid(image, topic) if isinstance(topic, UUID) else image.names.get(topic)
+
+
+class _Judged(NamedTuple):
+    """A request whose batches may be appended.
+
+    `slots` has the batches of the parts at `places`; `outcomes` has those of the refused parts.
+    """
+
+    slots: list[Slot]
+    places: list[int]
+    outcomes: list[Outcome]
 
 
 class _Sent(NamedTuple):
     """A request whose batches are being appended.
 
-    `answer` has the outcomes of the parts at `slots`; `outcomes` has those of the refused parts.
+    `answer` has the outcomes of the parts at `places`; `outcomes` has those of the refused parts.
     """
 
     answer: "asyncio.Future[list[_Committed]]"
-    slots: list[int]
+    places: list[int]
     outcomes: list[Outcome]
 
+    def all(self, committed: Sequence[_Committed]) -> list[Outcome]:
+        """Return the outcomes of all parts; `committed` is the result of `answer`."""
+        found = list(self.outcomes)
+        for place, outcome in zip(self.places, committed, strict=True):
+            found[place] = outcome
+        return found
 
-def _append(call: Call, request: ProduceRequest, image: Image) -> _Sent:
-    """Append the batches, except those of refused topics."""
+
+def _judged(call: Call, request: ProduceRequest, image: Image) -> _Judged:
+    """Return the batches, except those of refused topics."""
     outcomes: list[Outcome] = []
-    appends: list[Append] = []
-    slots: list[int] = []
+    slots: list[Slot] = []
+    places: list[int] = []
+    version, name = call.version, request.transactional_id
     for topic, parts in request.topics:
         known = _known(image, topic)
         refused = _refusal(call, topic, known)
         if known is not None and refused is None:
-            slots += range(len(outcomes), len(outcomes) + len(parts))
-            appends += [Append(known.topic_id, one.partition, one.batch or b"") for one in parts]
+            places += range(len(outcomes), len(outcomes) + len(parts))
+            topic_id = known.topic_id
+            slots += [
+                Slot(Append(topic_id, number, batch or b""), version, name)
+                for number, batch in parts
+            ]
         outcomes += [refused or _WAITS] * len(parts)
-    answer = call.gateway.appends.append(
-        appends,
-        client=call.session,
-        produce_version=call.version,
-        transactional_id=request.transactional_id,
-    )
-    return _Sent(answer, slots, outcomes)
+    return _Judged(slots, places, outcomes)
+
+
+def _append(call: Call, judged: _Judged) -> _Sent:
+    answer = call.gateway.appends.append(judged.slots, client=call.session)
+    return _Sent(answer, judged.places, judged.outcomes)
 
 
 def _refusal(call: Call, topic: str | UUID, known: TopicDescription | None) -> Failed | None:
@@ -130,17 +170,22 @@ def _refusal(call: Call, topic: str | UUID, known: TopicDescription | None) -> F
 
 
 async def _looked_up(
-    call: Call, request: ProduceRequest, before: "asyncio.Future[_Sent] | None"
+    call: Call, request: ProduceRequest, before: "asyncio.Future[Any] | None"
 ) -> _Sent:
     """Look the topics up in the newest image; append the batches after the previous request's.
 
     If that one failed, its connection is closed, and this one fails with its error: the batches of
     a producer must not land without those before them.
     """
+    await _ended(before)
+    return _append(call, _judged(call, request, await call.gateway.newest_image()))
+
+
+async def _ended(before: "asyncio.Future[Any] | None") -> None:
+    """Wait until the batches of the previous request are being appended. Raises its error."""
     if before is not None:
         await asyncio.wait([before])
         before.result()
-    return _append(call, request, await call.gateway.newest_image())
 
 
 async def _answered_later(
@@ -152,56 +197,113 @@ async def _answered_later(
     return await reply if isinstance(reply, Awaitable) else reply
 
 
+async def _sent_at_length(
+    call: Call, before: "asyncio.Future[Any] | None"
+) -> tuple[ProduceRequest, _Sent]:
+    """Read a request beside the event loop, and append its batches after the previous request's.
+
+    Raises as `_looked_up`, and InvalidRequestError.
+    """
+    beside = call.gateway.beside
+    request = await beside(lambda: read_produce_request(call.reader(), call.version))
+    image = await call.gateway.newest_image()
+
+    def judged() -> _Judged:
+        refused = _refused(call, request)
+        if refused is not None:
+            return _Judged([], [], [refused] * request.parts_count)
+        return _judged(call, request, image)
+
+    found = await beside(judged)
+    await _ended(before)
+    return request, _append(call, found)
+
+
+async def _answered_at_length(
+    call: Call, sending: "asyncio.Future[tuple[ProduceRequest, _Sent]]"
+) -> Reply:
+    beside, session = call.gateway.beside, call.session
+    request, sent = await sending
+    await asyncio.wait([sent.answer])
+    committed = sent.answer.result()
+    outcomes = await beside(lambda: sent.all(committed))
+    if await beside(lambda: _has_lost_topics(outcomes)):
+        image = await call.gateway.newest_image()
+        await beside(lambda: _judge_again(call, request, outcomes, image))
+    _throttle(call, await beside(lambda: _some_places(request)))
+    if session.produced is sending:
+        session.produced = None  # else it would keep all the parts in memory
+    return await beside(lambda: _written(call, request, outcomes))
+
+
 def _answered(
     call: Call, request: ProduceRequest, sent: _Sent, done: "asyncio.Future[list[_Committed]]"
 ) -> Reply | Awaitable[Reply]:
     """Return the answer; topics that were deleted meanwhile are first looked up again."""
-    outcomes = list(sent.outcomes)
-    for slot, outcome in zip(sent.slots, done.result(), strict=True):
-        outcomes[slot] = outcome
-    if any(isinstance(one, UnknownTopicError) for one in outcomes):
+    outcomes = sent.all(done.result())
+    if _has_lost_topics(outcomes):
         return _looked_again(call, request, outcomes)
     return _replied(call, request, outcomes)
 
 
+def _has_lost_topics(outcomes: Iterable[Outcome]) -> bool:
+    return any(isinstance(one, UnknownTopicError) for one in outcomes)
+
+
 async def _looked_again(call: Call, request: ProduceRequest, outcomes: list[Outcome]) -> Reply:
-    """Replace the errors of topics that were deleted meanwhile by those that clients expect.
+    """Look the topics that were deleted meanwhile up again.
 
     It reads the newest image, so the next request finds new topics of these names.
     """
-    image = await call.gateway.newest_image()
-    topics = [topic for topic, parts in request.topics for _ in parts]
-    for slot, (outcome, topic) in enumerate(zip(outcomes, topics, strict=True)):
-        if isinstance(outcome, UnknownTopicError):
-            refused = _refusal(call, topic, _known(image, topic))
-            outcomes[slot] = refused or outcome
+    _judge_again(call, request, outcomes, await call.gateway.newest_image())
     return _replied(call, request, outcomes)
 
 
+def _judge_again(
+    call: Call, request: ProduceRequest, outcomes: list[Outcome], image: Image
+) -> None:
+    """Replace the errors of topics that were deleted meanwhile by those that clients expect."""
+    topics = [topic for topic, parts in request.topics for _ in parts]
+    for place, (outcome, topic) in enumerate(zip(outcomes, topics, strict=True)):
+        if isinstance(outcome, UnknownTopicError):
+            refused = _refusal(call, topic, _known(image, topic))
+            outcomes[place] = refused or outcome
+
+
 def _replied(call: Call, request: ProduceRequest, outcomes: Sequence[Outcome]) -> Reply:
-    session = call.session
-    session.throttle_ms = max(session.throttle_ms, _throttle_ms(call, request))
+    if call.gateway.throttle.is_on:
+        _throttle(call, _some_places(request))
+    return _written(call, request, outcomes)
+
+
+def _written(call: Call, request: ProduceRequest, outcomes: Sequence[Outcome]) -> Reply:
+    """Return the answer, None with acks=0; its throttle time is the session's.
+
+    Raises InvalidRequestError if a part has failed with acks=0.
+    """
     if request.acks == 0:
         errors = [one for one in outcomes if code_of(one) != ErrorCode.NONE]
         if errors:
             raise InvalidRequestError(f"a produce with acks=0 failed: {message_of(errors[0])}")
         return None
     found = written_produce_answer(
-        call.writer(), call.version, request.topics, outcomes, session.throttle_ms
+        call.writer(), call.version, request.topics, outcomes, call.session.throttle_ms
     )
     return [found]
 
 
-def _throttle_ms(call: Call, request: ProduceRequest) -> int:
-    """Return the throttle time of a request that is answered."""
-    throttle, image = call.gateway.throttle, call.gateway.topics.last_seen
-    if not throttle.is_on or image is None:
-        return 0
-    places = [(topic, one.partition) for topic, parts in request.topics for one in parts]
-    return throttle.time_ms(_logs(image, some_of(places)))
+def _throttle(call: Call, places: Iterable[_Place]) -> None:
+    """Note the throttle time of a request that is answered, and has parts at these places."""
+    session, throttle, image = call.session, call.gateway.throttle, call.gateway.topics.last_seen
+    if throttle.is_on and image is not None:
+        session.throttle_ms = max(session.throttle_ms, throttle.time_ms(_logs(image, places)))
 
 
-def _logs(image: Image, places: Iterable[tuple[str | UUID, int]]) -> Iterator[PartitionLog]:
+def _some_places(request: ProduceRequest) -> Sequence[_Place]:
+    return some_of([(topic, one.partition) for topic, parts in request.topics for one in parts])
+
+
+def _logs(image: Image, places: Iterable[_Place]) -> Iterator[PartitionLog]:
     """Return the logs of partitions whose topics exist."""
     for name, number in places:
         known = _known(image, name)

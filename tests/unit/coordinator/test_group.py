@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparklog.coordinator.requests import ConsumerHeartbeat, Protocol
+from sparklog.coordinator.requests import PROTOCOLS_MAX, ConsumerHeartbeat, Protocol
 from sparklog.coordinator.states import GroupLimits
 from sparklog.errors import ErrorCode
 from tests.group_language import DELAY_MS, GROUP, RANGE, SESSION_MS, Groups, code_of, stable
@@ -79,6 +79,7 @@ class TestJoining:
             {"protocol_type": ""},
             {"protocols": (Protocol("sticky", b""),)},
             {"protocol_type": "connect"},
+            {"protocols": (RANGE,) * (PROTOCOLS_MAX + 1)},
         ],
     )
     def test_protocols_that_others_do_not_support_are_refused(

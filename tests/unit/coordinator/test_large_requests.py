@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from sparklog.coordinator import shard
+from sparklog.coordinator import consumer_records, shard
 from sparklog.coordinator.batches import batch_of, cut
 from sparklog.coordinator.consumer_records import (
     epoch_record,
@@ -99,6 +99,13 @@ def test_a_subscription() -> None:
     assert group.log == records
     assert ada.beats().error_code == 0
     assert ada.asks(epoch=-1, topic_names=many).error_code == 0, "who leaves may say anything"
+
+
+def test_of_far_too_many_names_no_record_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = Consumers({"batch_bytes_max": 1_000}, flights=1)
+    monkeypatch.delattr(consumer_records, "member_record")
+    refused = group.reader("ada").joins(topic_names=("x" * 501,))
+    assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def grown(most: int) -> tuple[Consumers, list[Reader], list[list[Record]]]:

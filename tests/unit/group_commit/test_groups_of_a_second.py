@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from sparklog.group_commit.appends import Append, AppendCommit, AppendLimits
+from sparklog.group_commit.append_slots import Append, Slot
+from sparklog.group_commit.appends import AppendCommit, AppendLimits
 from sparklog.group_commit.queue import CommitLimits, GroupCommit
 from sparklog.log_reader.ranges import BatchRanges
 from sparklog.log_writer import SharedSegment
@@ -113,7 +114,7 @@ async def gateway(log_dir: str) -> None:
     found = catalog(log_dir)
     commit = AppendCommit(found, AppendLimits(), EndGroup)
     for _ in range(2):
-        await commit.append([Append(found.topic("t").topic_id, 0, client_batch("a"))])
+        await commit.append([Slot(Append(found.topic("t").topic_id, 0, client_batch("a")))])
     assert len(open_files_of(log_dir)) == 1
     await commit.close()
 

@@ -307,8 +307,8 @@ class TestQueue:
 
         async def main() -> None:
             commit = AppendCommit(instance.catalog, AppendLimits(), EndGroup)
-            batch = slot(instance, "x").append
-            waiting = [commit.join(ends[0]), commit.append([batch]), commit.join(ends[1])]
+            one = slot(instance, "x")
+            waiting = [commit.join(ends[0]), commit.append([one]), commit.join(ends[1])]
             found = await asyncio.gather(*waiting)
             assert [len(one) for one in found] == [0, 1, 0]
             await commit.close()

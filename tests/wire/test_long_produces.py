@@ -1,0 +1,146 @@
+"""A produce request of many parts is worked on beside the event loop, and keeps its place."""
+
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from threading import Event, current_thread
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from sparklog.errors import StorageError
+from sparklog.model import TopicDescription
+from sparklog.wire.versions import ApiKey
+from tests.client_batches import client_batch
+from tests.waiting import turns_until
+from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, frame_of
+from tests.wire.test_produce import answers, produce_request, values
+
+handler = import_module("sparklog.wire.handlers.produce")
+FEW = 2
+"""With so few topics and parts the event loop itself works on a request here."""
+UNKNOWN = ErrorCode.unknown_topic_or_partition
+
+
+@pytest.fixture(autouse=True)
+def few_parts_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler, "QUICK_ITEMS", FEW)
+
+
+def long_request(*texts: str, **fields: Any) -> Any:
+    """A request with a batch for partition 0, and FEW parts of partitions that do not exist."""
+    nowhere = [(9, client_batch("x"))] * FEW
+    return produce_request(9, "flights", (0, client_batch(*texts)), *nowhere, **fields)
+
+
+def send_at_once(client: Client, *frames: bytes) -> None:
+    """Send frames, so that the later ones are there while the first one is worked on."""
+    client.socket.sendall(b"".join(struct.pack(">i", len(one)) + one for one in frames))
+
+
+@pytest.mark.usefixtures("topic")
+def test_all_its_steps_are_taken_there(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set[str]()
+
+    def noted(function: Callable[..., Any], *given: Any) -> Any:
+        found = function(*given)
+        threads.add(current_thread().name.rpartition("_")[0])
+        return found
+
+    for name in ("read_produce_request", "_judged", "_has_lost_topics", "_written"):
+        monkeypatch.setattr(handler, name, partial(noted, getattr(handler, name)))
+    refused = [(9, UNKNOWN, -1)] * FEW
+    assert answers(client.ask(long_request("a"))) == [(0, 0, 0), *refused]
+    assert threads == {"beside"}
+
+
+@pytest.mark.usefixtures("topic")
+def test_others_are_answered_meanwhile(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = handler, "_judged"
+    check_others_are_answered(running, monkeypatch, slow, lambda: client.send(long_request("a")))
+    assert answers(client.receive(ApiKey.PRODUCE, 9))[0] == (0, 0, 0)
+
+
+@pytest.mark.usefixtures("topic")
+def test_its_batches_land_before_those_behind_it(client: Client, tmp_path: Path) -> None:
+    short = produce_request(9, "flights", (0, client_batch("1")))
+    send_at_once(client, *map(frame_of, (long_request("0"), short, long_request("2", acks=0))))
+    found = [answers(client.receive(ApiKey.PRODUCE, 9))[0] for _ in range(2)]
+    assert found == [(0, 0, 0), (0, 0, 1)]
+    assert client.receive_frame() == b"", "parts have failed with acks=0"
+    assert values(tmp_path / "log", "flights", 0) == [b"0", b"1", b"2"]
+
+
+@pytest.mark.usefixtures("topic")
+def test_its_parts_are_forgotten(running: RunningGateway, client: Client) -> None:
+    client.ask(long_request("a"))
+    [connection] = running.server.gateway.connections
+    assert connection.session.produced is None
+
+
+@pytest.mark.usefixtures("topic")
+def test_acks_that_no_producer_may_ask_for(client: Client, tmp_path: Path) -> None:
+    found = answers(client.ask(long_request("a", acks=2)))
+    assert {code for _, code, _ in found} == {ErrorCode.invalid_required_acks}
+    assert values(tmp_path / "log", "flights", 0) == []
+
+
+@pytest.mark.usefixtures("topic")
+def test_behind_a_malformed_one_nothing_lands(client: Client, tmp_path: Path) -> None:
+    behind = produce_request(9, "flights", (0, client_batch("b")))
+    send_at_once(client, frame_of(long_request("a"))[:-3], frame_of(behind))
+    assert client.receive_frame() == b""
+    assert values(tmp_path / "log", "flights", 0) == []
+
+
+@pytest.mark.usefixtures("topic")
+def test_behind_a_request_that_fails_it_does_not_land(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway, judged, is_judged = running.server.gateway, handler._judged, Event()
+    newest, looks = gateway.newest_image, list[int]()
+
+    def noted(*given: Any) -> Any:
+        found = judged(*given)
+        is_judged.set()
+        return found
+
+    async def first_broken() -> Any:
+        looks.append(1)
+        if len(looks) > 1:
+            return await newest()
+        await turns_until(is_judged.is_set)
+        raise StorageError("the disk is gone")
+
+    monkeypatch.setattr(handler, "_judged", noted)
+    monkeypatch.setattr(gateway, "newest_image", first_broken)
+    short = produce_request(9, "nowhere", (0, client_batch("0")))
+    send_at_once(client, frame_of(short), frame_of(long_request("1")))
+    with suppress(ConnectionError):
+        assert client.receive_frame() == b""
+    with Client(running.port) as again:
+        assert answers(again.ask(long_request("2")))[0] == (0, 0, 0)
+
+
+def test_a_topic_that_was_deleted_meanwhile(
+    running: RunningGateway,
+    client: Client,
+    topic: TopicDescription,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gateway = running.server.gateway
+    before = running.run(gateway.newest_image())
+
+    async def older() -> Any:
+        monkeypatch.undo()
+        return before
+
+    monkeypatch.setattr(gateway, "newest_image", older)
+    gateway.admin.delete_topics([topic.name])
+    assert {code for _, code, _ in answers(client.ask(long_request("a")))} == {UNKNOWN}

@@ -1,6 +1,7 @@
 """DataFrames that tests produce, and functions that run in Spark's workers."""
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -48,6 +49,13 @@ def failing_once(_key: pa.Array, value: pa.Array, _num_partitions: int) -> NDArr
 def failing_always(_key: pa.Array, _value: pa.Array, _num_partitions: int) -> Any:
     """A partitioner that stands for a storage that is gone."""
     raise StorageError(f"cannot write: attempt {_attempt()}")
+
+
+def killed_once(_key: pa.Array, value: pa.Array, _num_partitions: int) -> NDArray[np.int64]:
+    """A partitioner whose worker is killed the first time, as by a machine without memory."""
+    if _attempt() == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return np.zeros(len(value), np.int64)
 
 
 def _attempt() -> int:

@@ -1,4 +1,4 @@
-"""A produce meets others and fate: its topic goes or grows, its driver dies, its disk fails."""
+"""A produce meets others and fate: its topic goes or grows, a process dies, its disk fails."""
 
 import signal
 import subprocess
@@ -69,6 +69,18 @@ class TestDriver:
             assert [row.offset for row in rows(log_dir, key.topic)[key.partition]] == list(
                 range(got.start, got.end)
             )
+
+
+class TestWorker:
+    def test_that_is_killed_loses_and_doubles_nothing(
+        self, spark: SparkSession, log_dir: str
+    ) -> None:
+        options = {"topic": "t", "partitioner": f"{HERE}:killed_once"}
+        produce(numbers(spark, 50), log_dir, **options)
+        assert all_values(log_dir) == sorted(map(str, range(50)))
+
+        numbers(spark, 50).write.format("sparklog").options(**options).mode("append").save(log_dir)
+        assert all_values(log_dir) == sorted(2 * [str(number) for number in range(50)])
 
 
 class TestStorage:

@@ -79,6 +79,22 @@ class TestTriggers:
 
         assert all_values(log, "copy") == ["new", "newer"]
 
+    def test_processing_time_goes_on_with_topics_that_are_made_again(
+        self, spark: SparkSession, log: str, tmp_path: Path
+    ) -> None:
+        """The sink's topic, and the source's, whose loss is no error here."""
+        writer = into_copy(stream(spark, log, failOnDataLoss=False), tmp_path)
+        query = writer.trigger(processingTime="50 milliseconds").start(log)
+        query.processAllAvailable()
+        for name in ("copy", "t"):
+            AdminClient(log).delete_topics([name])
+            new_topic(log, name)
+        append(log, 0, ["new"])
+        query.processAllAvailable()
+        query.stop()
+
+        assert values(log, "copy") == {0: ["new"]}
+
 
 class TestRestart:
     def test_goes_on_from_the_checkpoint(

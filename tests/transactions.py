@@ -106,8 +106,25 @@ class Client:
 
         With `skips` its sequence is not the next one: -1 sends the one before again.
         """
-        place = (topic, partition)
         sequence = self.next_sequence(partition, topic) + skips
+        slot = self.slot(value, partition, topic, attributes, key, sequence)
+        self.instance.writer.write([slot])
+        assert slot.outcome is not None
+        outcome = told(slot.outcome)
+        if isinstance(outcome, int):
+            self._sequences[topic, partition] = sequence + 1
+        return outcome
+
+    def slot(
+        self,
+        value: str,
+        partition: int = 0,
+        topic: str = "t",
+        attributes: int = TRANSACTIONAL,
+        key: bytes | None = None,
+        sequence: int = 0,
+    ) -> Slot:
+        """One record to produce."""
         batch = client_batch(
             value,
             keys=[key],
@@ -117,13 +134,7 @@ class Client:
             attributes=attributes,
         )
         append = Append(self.instance.catalog.topic(topic).topic_id, partition, batch)
-        slot = Slot(append, self.version, self.step.transactional_id)
-        self.instance.writer.write([slot])
-        assert slot.outcome is not None
-        outcome = told(slot.outcome)
-        if isinstance(outcome, int):
-            self._sequences[place] = sequence + 1
-        return outcome
+        return Slot(append, self.version, self.step.transactional_id)
 
     def sent(self, count: int, partition: int = 0, topic: str = "t") -> None:
         """Take note that records were sent before, to whomever."""

@@ -110,11 +110,13 @@ class TransactionalId(NamedTuple):
 
     def with_added(self, more: Added) -> "TransactionalId":
         """Return the id with more in its transaction."""
-        newest = {one[:3]: one for one in (*self.offsets, *more.offsets)}
+        offsets = self.offsets
+        if more.offsets:  # a batch brings none, and the transaction may hold very many
+            offsets = tuple({one[:3]: one for one in (*offsets, *more.offsets)}.values())
         return self._replace(
             partitions=tuple(dict.fromkeys((*self.partitions, *more.partitions))),
             groups=tuple(dict.fromkeys((*self.groups, *more.groups))),
-            offsets=tuple(newest.values()),
+            offsets=offsets,
         )
 
     def lacks(self, more: Added) -> Added:

@@ -85,15 +85,16 @@ def _id(name: str, fields: list[Any]) -> TransactionalId:
         last_producer_id=before,
         last_epoch=epoch_before,
         number=count,
-        **_added(*touched)._asdict(),
+        **_added(touched)._asdict(),
     )
 
 
 def _all_added(value: object) -> dict[str, Added]:
-    return {name: _added(*listed(one)) for name, one in mapping(value).items()}
+    return {name: _added(listed(one)) for name, one in mapping(value).items()}
 
 
-def _added(partitions: object, groups: object, offsets: object) -> Added:
+def _added(value: list[Any]) -> Added:
+    partitions, groups, offsets = value
     return Added(
         partitions=tuple(
             TransactionPartition(text(topic_id), integer(partition))

@@ -70,6 +70,25 @@ def test_a_produce_adds_its_partition_alone(instance: Instance, client: Client) 
     assert instance.values() == {0: ["a", "c"], 1: ["b"]}
 
 
+def test_one_group_adds_all_partitions_of_all_its_transactions(
+    instance: Instance, client: Client
+) -> None:
+    client.offsets("g", 5)
+    other = Client(instance, "other")
+    other.init()
+    topic_id = instance.catalog.topic("t").topic_id
+    places = tuple(TransactionPartition(topic_id, one) for one in (0, 1))
+    instance.writer.write([one.slot("a", place) for one in (client, other) for place in (0, 1)])
+    grown = newest(instance.catalog)
+
+    assert grown.added_to_transactions == {"id": Added(partitions=places)}
+    assert grown.transactional_ids.keys() == {"other"}
+    assert instance.state("id").partitions == instance.state("other").partitions == places
+    client.commit()
+    other.commit()
+    assert instance.values() == {0: ["a", "a"], 1: ["a", "a"]}
+
+
 def test_a_newer_offset_takes_the_place_of_the_older(instance: Instance, client: Client) -> None:
     for at, partition in ((5, 0), (5, 1), (6, 0)):
         client.offsets("g", at, partition=partition)

@@ -75,19 +75,15 @@ class FileAuthor(Author):
 
     def _of_log_dir(self, image: Image) -> Edit:
         edit = super()._of_log_dir(image)
-        return self._new_topic() if edit.forget_shared else edit
-
-    def _new_topic(self) -> Edit:
-        self._made += 1
-        return creating(self._made)
+        return creating(self._made + 1) if edit.forget_shared else edit
 
     def _gone(self, topic: TopicImage) -> Edit:
         """Bring a topic back that was deleted less than a day ago: vacuum erases it later."""
         told = topic.description
-        if topic.is_erased or self.now_ms - (told.deleted_ms or 0) >= DAY_MS:
-            return self._new_topic()
+        is_late = topic.is_erased or self.now_ms - (told.deleted_ms or 0) >= DAY_MS
         back = TopicEdit(description=replace(told, deleted_ms=None))
-        return Edit(operation="UNDELETE TOPIC", topics={told.topic_id: back})
+        undelete = Edit(operation="UNDELETE TOPIC", topics={told.topic_id: back})
+        return creating(self._made + 1) if is_late else undelete
 
     def _of_topic(self, topic: TopicImage) -> TopicEdit:
         self._topic = topic.description.name

@@ -160,9 +160,23 @@ class Connection(asyncio.BufferedProtocol):
     def _may_begin(self, frame: memoryview) -> bool:
         if self._muted is not None or self._sender.is_paused or self._waits_for_room(frame):
             return False
+        if _is_produce(frame) and self._waits_for_produce():
+            return False
         return not self._slots or (
             _is_produce(frame) and self._slots[-1].header.api_key == ApiKey.PRODUCE
         )
+
+    def _waits_for_produce(self) -> bool:
+        """Whether a produce is still being read: its batches do not count as pending until then."""
+        before = self.session.produced
+        if before is None or before.done():
+            return False
+        before.remove_done_callback(self._has_read)
+        before.add_done_callback(self._has_read)
+        return True
+
+    def _has_read(self, _: "asyncio.Future[Any]") -> None:
+        self._go_on()
 
     def _waits_for_room(self, frame: memoryview) -> bool:
         """Whether too many records wait for their commit; if so, go on when there is room again."""
@@ -216,9 +230,9 @@ class Connection(asyncio.BufferedProtocol):
     def _answered(self, done: "asyncio.Future[Any]") -> None:
         if done.cancelled():
             return
-        if not self._slots:
-            done.exception()  # marked as retrieved: the client has gone
-        elif self._slots[0].is_due:  # else an earlier call has sent the answer, or a later one will
+        done.exception()  # marked as retrieved: the client may go before it is its turn
+        # If it is not due, an earlier call has sent the answer, or a later one will.
+        if self._slots and self._slots[0].is_due:
             self._send_answers()
             self._go_on()
 

@@ -70,7 +70,7 @@ class TestWaiting:
     def test_at_the_end_of_its_time_it_gets_what_came_meanwhile(
         self, client: Client, flights: TemporaryTopic, topic: TopicDescription
     ) -> None:
-        client.send(fetch_request(NEWEST, topic, Part(), wait_ms=1_000, min_bytes=10_000))
+        client.send(fetch_request(NEWEST, topic, Part(), wait_ms=3_000, min_bytes=10_000))
         flights.produce(Record("a", partition=0))
         [found] = partitions_of(client.receive(ApiKey.FETCH, NEWEST))
         assert values(found) == ["a"]

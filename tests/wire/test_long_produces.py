@@ -16,7 +16,7 @@ from sparklog.errors import StorageError
 from sparklog.model import TopicDescription
 from sparklog.wire.versions import ApiKey
 from tests.client_batches import client_batch
-from tests.waiting import turns_until
+from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, frame_of
 from tests.wire.test_produce import answers, produce_request, values
 
@@ -78,6 +78,30 @@ def test_its_batches_land_before_those_behind_it(client: Client, tmp_path: Path)
 
 
 @pytest.mark.usefixtures("topic")
+def test_those_behind_it_are_not_begun_before_its_bytes_count(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    appends, read = running.server.gateway.appends, handler.read_produce_request
+    write, pending, is_read = appends._writer.write, list[int](), Event()
+
+    def noted(*given: Any) -> Any:
+        pending.append(appends._bytes)
+        return read(*given)
+
+    def held_up(*given: Any) -> Any:
+        is_read.wait(30)
+        return write(*given)
+
+    monkeypatch.setattr(appends._writer, "write", held_up)
+    monkeypatch.setattr(handler, "read_produce_request", noted)
+    send_at_once(client, frame_of(long_request("0")), frame_of(long_request("1")))
+    until(lambda: len(pending) == 4)
+    is_read.set()
+    size = len(client_batch("0")) + FEW * len(client_batch("x"))
+    assert pending == [0, 0, size, size]
+
+
+@pytest.mark.usefixtures("topic")
 def test_its_parts_are_forgotten(running: RunningGateway, client: Client) -> None:
     client.ask(long_request("a"))
     [connection] = running.server.gateway.connections
@@ -103,22 +127,15 @@ def test_behind_a_malformed_one_nothing_lands(client: Client, tmp_path: Path) ->
 def test_behind_a_request_that_fails_it_does_not_land(
     running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gateway, judged, is_judged = running.server.gateway, handler._judged, Event()
-    newest, looks = gateway.newest_image, list[int]()
-
-    def noted(*given: Any) -> Any:
-        found = judged(*given)
-        is_judged.set()
-        return found
+    gateway, looks = running.server.gateway, list[int]()
+    newest = gateway.newest_image
 
     async def first_broken() -> Any:
         looks.append(1)
         if len(looks) > 1:
             return await newest()
-        await turns_until(is_judged.is_set)
         raise StorageError("the disk is gone")
 
-    monkeypatch.setattr(handler, "_judged", noted)
     monkeypatch.setattr(gateway, "newest_image", first_broken)
     short = produce_request(9, "nowhere", (0, client_batch("0")))
     send_at_once(client, frame_of(short), frame_of(long_request("1")))

@@ -18,6 +18,10 @@ from kio.schema.errors import ErrorCode
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.admin.each import EachTopic
 from sparklog.errors import StorageError, UnknownTopicError
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.fold import fold
+from sparklog.storage import open_files
+from sparklog.testing import TemporaryLogDir
 from sparklog.tokens import Grant, Principal, Scope
 from sparklog.wire import messages
 from sparklog.wire.handlers.call import LONG_BYTES
@@ -79,6 +83,13 @@ class TestMetadata:
         assert answer.brokers[0].port == running.port
         if version >= 10:
             assert found.topic_id == uuid_of(topic.topic_id)
+
+    def test_a_topic_whose_rows_are_in_a_fold_is_opened(self, tmp_path: Path) -> None:
+        TemporaryLogDir(tmp_path / "log").topic("flights").produce("a")
+        fold(Catalog(open_files(str(tmp_path / "log"))).log)
+        with gateway(tmp_path / "log") as running, Client(running.port) as client:
+            [found] = client.ask(topics_asked(12, "flights")).topics
+        assert [one.leader_epoch for one in found.partitions] == [0]
 
     @pytest.mark.parametrize("version", versions(ApiKey.METADATA))
     def test_tells_all_topics(self, running: RunningGateway, client: Client, version: int) -> None:

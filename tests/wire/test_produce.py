@@ -102,7 +102,7 @@ def test_behind_a_request_that_fails_nothing_lands(
     async def broken() -> None:
         monkeypatch.undo()
         [connection] = running.server.gateway.connections
-        await turns_until(lambda: len(connection._slots) == 2)
+        await turns_until(lambda: bool(connection._waiting))
         raise StorageError("the disk is gone")
 
     monkeypatch.setattr(running.server.gateway, "newest_image", broken)

@@ -8,7 +8,10 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.error import KafkaError
 
 from sparklog.admin import NewTopic
-from tests.wire.gateways import RunningGateway, gateway
+from sparklog.wire.versions import ApiKey
+from tests.wire.fetching import NEWEST, Part, fetch_request, partitions_of
+from tests.wire.gateways import Client, RunningGateway, gateway
+from tests.wire.test_fetch_waiting import until_it_waits
 
 
 @pytest.fixture
@@ -170,3 +173,21 @@ class TestProducer:
         with pytest.raises(KafkaException) as fenced:
             former.commit_transaction(30)
         assert fenced.value.args[0].code() == KafkaError._FENCED
+
+
+def test_a_waiting_fetch_tells_the_newest_high_watermark(running: RunningGateway) -> None:
+    """Goal: records of an open transaction end no read_committed fetch, but its answer counts them.
+
+    Without that, the statistics of a client would be as old as its fetch.max.wait.ms.
+    """
+    producer = transactional(running)
+    producer.begin_transaction()
+    produce(producer, "a")
+    topic = running.server.gateway.catalog.topic("a")
+    with Client(running.port) as client:
+        client.send(fetch_request(NEWEST, topic, Part(), wait_ms=3_000, committed=True))
+        until_it_waits(running)
+        produce(producer, "b")
+        [found] = partitions_of(client.receive(ApiKey.FETCH, NEWEST))
+    assert (found.last_stable_offset, found.high_watermark) == (0, 2)
+    producer.abort_transaction(30)

@@ -97,7 +97,7 @@ class FetchRequest:
         return [topic for topic in found if topic is not None]
 
     def marks(self, image: Image) -> Sequence[object]:
-        """Return numbers of the logs: as long as they stay the same, so does the answer."""
+        """Return numbers of the logs: as long as they stay the same, the batches do, too."""
         logs = (
             log_of(image, _topic(image, topic.topic), one.partition)
             for topic in self.asked.topics
@@ -110,12 +110,15 @@ class FetchRequest:
 
     @property
     def may_have_grown(self) -> bool:
-        """Whether more batches may have come since the last read although no change was wanted."""
-        return self.min_bytes > 1
+        """Whether the answer may be another one although no change was wanted.
+
+        There may be more batches, or a read_committed fetch may have a higher high watermark.
+        """
+        return self.min_bytes > 1 or self.isolation == READ_COMMITTED
 
     def may_be_due(self, image: Image) -> bool:
         """Whether the image may have an error, or min_bytes of batches; reads no file."""
-        if not self.may_have_grown:
+        if self.min_bytes <= 1:
             return True
         size = 0
         for topic in self.asked.topics:

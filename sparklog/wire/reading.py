@@ -20,14 +20,19 @@ _INT32: Final = struct.Struct(">i")
 _UUID: Final = struct.Struct("16s")
 
 
-class ManyItemsError(InvalidRequestError):
-    """More items of arrays than may be read."""
+class ManyItemsError(Exception):
+    """Arrays have more items than a reader takes; they are read beside the event loop then."""
 
 
 def checked_items(count: int, most: int = ITEMS_MAX) -> int:
-    """Return the number of items of a request so far. Raises ManyItemsError for too many."""
+    """Return the number of items of a request so far.
+
+    Raises InvalidRequestError for more than ITEMS_MAX, else ManyItemsError for more than `most`.
+    """
+    if count > ITEMS_MAX:
+        raise InvalidRequestError(f"{count} items in arrays: a request has at most {ITEMS_MAX}")
     if count > most:
-        raise ManyItemsError(f"{count} items in arrays: a request has at most {most}")
+        raise ManyItemsError
     return count
 
 
@@ -97,8 +102,8 @@ class Reader:
     def array(self, least_bytes: int) -> int:
         """Return the number of items of an array, each of which takes `least_bytes` or more.
 
-        Raises InvalidRequestError for null and for more items than the body has bytes for, and
-        ManyItemsError for more items in all arrays than the reader takes.
+        Raises InvalidRequestError for null and for more items than the body has bytes for; raises
+        as `checked_items` for too many in all arrays.
         """
         count = self._varint() - 1 if self.is_flexible else int(self.numbers(_INT32)[0])
         left = len(self.data) - self.at

@@ -185,10 +185,10 @@ class TestReader:
         with pytest.raises(InvalidRequestError, match="1000001 items in arrays"):
             reader.array(1)
 
-    def test_refuses_more_items_than_it_may_read(self) -> None:
+    def test_tells_that_there_are_more_items_than_it_may_read(self) -> None:
         reader = Reader(memoryview(b"\x02\x03abc"), 0, is_flexible=True, items_max=2)
         assert reader.array(1) == 1
-        with pytest.raises(ManyItemsError, match="3 items in arrays: a request has at most 2"):
+        with pytest.raises(ManyItemsError):
             reader.array(1)
 
     @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from tests.naive.metadata import State
 from tests.sweeping import DAY_MS
 
 PARTS: Final = (f"{ENTRIES}/", f"{CLUSTER_METADATA}/", "")
-"""What a copy gets first, next, and last: the files below a prefix and not below an earlier one."""
+"""The parts of a copy, in order: each has the files of its prefix that no earlier part has."""
 
 
 class PausedFiles(MemoryFiles):
@@ -177,7 +177,7 @@ class Backup:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all was copied."""
+        """Whether all parts are copied."""
         return self.parts == len(PARTS)
 
     def copy_a_part(self, files: Files) -> None:

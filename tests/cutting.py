@@ -50,7 +50,7 @@ class CuttingProxy(StoreProxy):
 
     @property
     def is_cut(self) -> bool:
-        """Whether nothing reaches the store."""
+        """Whether the process is cut off from the store."""
         return self.steps == self.crash_at
 
     def fault_for(self, request: Request) -> Fault | None:

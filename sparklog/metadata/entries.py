@@ -232,7 +232,7 @@ class Entries:
         self.saw(stamp)
 
     def holds(self, seen: Stamp) -> bool:
-        """Whether an entry that was seen is still in its slot. Raises as `decode`."""
+        """Return whether the file of a version still has the entry `seen`. Raises as `decode`."""
         path = entry_path(seen.version)
         try:
             entry = decode(seen.version, bytes(self._files.read(path)), path)

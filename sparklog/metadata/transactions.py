@@ -53,7 +53,7 @@ class PendingOffset(NamedTuple):
 
 
 class Added(NamedTuple):
-    """What joins an open transaction. An offset takes the place of an older one of its place.
+    """Additions to an open transaction. An offset replaces that of its group and partition.
 
     A transaction may grow a thousand times; so an edit need not have all that it holds.
     """

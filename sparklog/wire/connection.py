@@ -167,7 +167,7 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def _waits_for_produce(self) -> bool:
-        """Whether a produce is still being read: its batches do not count as pending until then."""
+        """Whether a produce is still being read. Its batches count as pending only afterwards."""
         before = self.session.produced
         if before is None or before.done():
             return False

@@ -90,7 +90,7 @@ class TestSteps:
 
 
 def healed(log_dir: Place, before: int) -> bool:
-    """Whether the write had landed; either way it is there once, after a replay."""
+    """Check that a replay leaves the write there once; return whether it had landed before."""
     seen = values(log_dir)
     assert seen in (contents(before), contents(before, FIRST))
     again, _ = run(log_dir, FIRST)
@@ -235,7 +235,7 @@ def directly(place: S3LogDir) -> Files:
 
 
 def is_answered(files: Files) -> bool:
-    """Whether the first write has an answer, the right one; else it has failed."""
+    """Return whether the first write succeeded, and check its answer."""
     try:
         found, _ = run(files, FIRST)
     except StorageError:

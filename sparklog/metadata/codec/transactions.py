@@ -2,7 +2,7 @@
 
 An id is a list: producer id, epoch, timeout_ms, status, last producer id, last epoch, number,
 [[topic id, partition] …], [group …], [[group, topic, partition, offset, leader epoch, metadata] …].
-What joins an open transaction is a list of the last three.
+An `Added` is a list of the last three.
 """
 
 from collections.abc import Collection, Mapping
@@ -162,4 +162,4 @@ def _are_plain(rows: Collection[tuple[Any, ...]], kind: type, *types: type) -> b
 TRANSACTIONAL_IDS: Final = Member(_ids_json, _ids)
 """How the transactional ids of an edit are written and read."""
 ADDED: Final = Member(_all_added_json, _all_added)
-"""How what joins open transactions is written and read."""
+"""How the additions to open transactions are written and read."""

@@ -110,9 +110,10 @@ class FetchRequest:
 
     @property
     def may_have_grown(self) -> bool:
-        """Whether the answer may be another one although no change was wanted.
+        """Whether a fetch that no change has woken must be read again for its answer.
 
-        There may be more batches, or a read_committed fetch may have a higher high watermark.
+        With min_bytes there may be more batches; under read_committed the high watermark may be
+        higher.
         """
         return self.min_bytes > 1 or self.isolation == READ_COMMITTED
 

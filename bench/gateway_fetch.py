@@ -21,7 +21,7 @@ import pyarrow as pa
 from bench.figures import Bar, Figure
 from bench.settings import Settings
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicDescription
 from sparklog.record.rows import RecordColumns

@@ -14,7 +14,7 @@ from statistics import quantiles
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.kafka.jars import KAFKA, class_path, java
 from tests.waiting import until
 from tests.wire.gateways import Client, frame_of

@@ -24,8 +24,8 @@ from bench.group_load import (
 from bench.settings import Settings
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.coordinator.batches import batch_of
-from sparklog.coordinator.offsets import offset_record
-from sparklog.coordinator.offsets_topic import claim, load, newest, offsets_topic
+from sparklog.coordinator.commits.offsets import offset_record
+from sparklog.coordinator.commits.offsets_topic import claim, load, newest, offsets_topic
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import Record
 from sparklog.coordinator.requests import CommittedOffset, Now
@@ -35,7 +35,7 @@ from sparklog.fleet import LocalFleet
 from sparklog.group_commit.append_slots import Append, Appended, Slot
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.maintenance.job import JobContext
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.log import MetadataLog
 from sparklog.model import TopicPartition

@@ -15,9 +15,9 @@ from bench.figures import Bar, Figure
 from bench.settings import Settings
 from sparklog.admin import AdminClient
 from sparklog.fleet import LocalFleet
-from sparklog.interop.checkpoints import LEADER_EPOCH, encode_epochs
-from sparklog.interop.export_log import ExportOptions, export_to
-from sparklog.interop.import_log import ImportOptions, import_log_dirs
+from sparklog.interop.broker_files.checkpoints import LEADER_EPOCH, encode_epochs
+from sparklog.interop.exports.export_log import ExportOptions, export_to
+from sparklog.interop.imports.import_log import ImportOptions, import_log_dirs
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.metadata.catalog import Catalog
 from sparklog.record.encode import BatchSettings, encode

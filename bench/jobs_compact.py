@@ -27,7 +27,7 @@ from bench.kafka_cleaner import Report, broker_with, clean
 from bench.keyed_log import Int64s, append, new_log, shuffled, topic_image
 from bench.settings import Settings
 from bench.spark import spark_session
-from sparklog.maintenance.compact import compact
+from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.job import JobContext
 from sparklog.metadata.catalog import Catalog
 from sparklog.spark.jobs.fleet import SparkFleet

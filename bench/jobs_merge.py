@@ -21,8 +21,8 @@ from sparklog.clock import SystemClock
 from sparklog.indexes import indexes_of
 from sparklog.log.merge import Group
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
-from sparklog.maintenance.merged import MergeWork, merged
-from sparklog.maintenance.verified import VerifyWork, verified
+from sparklog.maintenance.merging.merged import MergeWork, merged
+from sparklog.maintenance.verification.verified import VerifyWork, verified
 from sparklog.metadata.catalog import Catalog, topic_directory
 from sparklog.record.rows import RecordColumns
 from sparklog.storage import open_files

@@ -17,11 +17,11 @@ from sparklog.log.names import LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name, uuid
 from sparklog.maintenance.job import Job, JobContext
 from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import DONE, JobRun, StepReport
-from sparklog.maintenance.vacuum import vacuum
+from sparklog.maintenance.vacuuming.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog, topic_directory
-from sparklog.metadata.edit import TopicEdit
-from sparklog.metadata.housekeeping import wait_for_folds
-from sparklog.metadata.image import TopicImage, at_log_end
+from sparklog.metadata.state.edit import TopicEdit
+from sparklog.metadata.state.image import TopicImage, at_log_end
+from sparklog.metadata.upkeep.housekeeping import wait_for_folds
 from sparklog.model import SegmentEntry
 from sparklog.storage import open_files
 

@@ -17,8 +17,8 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log_writer import SegmentFile
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.edit import TopicEdit
-from sparklog.metadata.image import TopicImage
+from sparklog.metadata.state.edit import TopicEdit
+from sparklog.metadata.state.image import TopicImage
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.record.encode import BatchSettings, RecordColumns, encode
 from sparklog.storage import open_files

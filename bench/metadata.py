@@ -18,10 +18,10 @@ from bench.metadata_scale import PARTITIONS, SEGMENTS, TOPICS, measured_alone, w
 from bench.settings import Settings
 from sparklog.clock import SystemClock
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name, uuid7
-from sparklog.metadata.edit import Edit, TopicEdit
-from sparklog.metadata.fold import fold
-from sparklog.metadata.image import Image, TopicImage, at_log_end
 from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.state.edit import Edit, TopicEdit
+from sparklog.metadata.state.image import Image, TopicImage, at_log_end
+from sparklog.metadata.upkeep.fold import fold
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.open import open_files
 

@@ -36,10 +36,10 @@ from sparklog.garbage import collect_as_a_service, seldom_collected
 from sparklog.log.names import CLUSTER_METADATA, LOG_SUFFIX, segment_name, uuid7
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.edit import Edit, PartitionState, TopicEdit
-from sparklog.metadata.fold import fold, is_due
-from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.state.edit import Edit, PartitionState, TopicEdit
+from sparklog.metadata.state.image import Image
+from sparklog.metadata.upkeep.fold import fold, is_due
 from sparklog.model import SegmentEntry
 from sparklog.record.rows import RecordColumns
 from sparklog.storage.open import open_files

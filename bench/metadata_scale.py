@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.clock import SystemClock
-from sparklog.metadata.edit import Edit, FoldEdit, TopicEdit
-from sparklog.metadata.fold import publish
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.runs.rows import in_order
 from sparklog.metadata.runs.tables import RUN_SCHEMA, padded
+from sparklog.metadata.state.edit import Edit, FoldEdit, TopicEdit
+from sparklog.metadata.upkeep.fold import publish
 from sparklog.model import TopicDescription
 from sparklog.storage.open import open_files
 

@@ -28,7 +28,7 @@ from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_wr
 from sparklog.metadata.catalog import Catalog
 from sparklog.record.rows import RecordColumns
 from sparklog.storage import open_files
-from sparklog.storage.object_store import ObjectFiles
+from sparklog.storage.objects.object_store import ObjectFiles
 from tests.s3 import S3LogDir, start_s3_server
 from tests.store_proxy import StoreProxy
 

@@ -11,7 +11,7 @@ from bench import ours
 from bench.figures import Bar, Figure
 from bench.first_produce import LOAD
 from bench.settings import Settings
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.kafka.broker import running_broker
 from tests.wire.gateways import Client, request
 from tests.wire.processes import gateway_process

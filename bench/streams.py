@@ -30,7 +30,7 @@ from bench.spark import spark_session
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.config.options import SOURCE_OPTIONS, parse_options
 from sparklog.spark import produce
-from sparklog.spark.stream_reader import StreamReader
+from sparklog.spark.reading.stream_reader import StreamReader
 from sparklog.storage.open import open_files
 
 BATCHES, WARM_UP = 60, 10

@@ -31,8 +31,8 @@ from sparklog.log.windows import windows
 from sparklog.log_reader.key_hashes import key_hashes, key_hashes_of_log
 from sparklog.log_reader.opened import damage_in, scanned_whole
 from sparklog.metadata.catalog import Catalog, check_partition, topic_directory
-from sparklog.metadata.edit import Done, TopicEdit
-from sparklog.metadata.image import TopicImage
+from sparklog.metadata.state.edit import Done, TopicEdit
+from sparklog.metadata.state.image import TopicImage
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
 

@@ -7,7 +7,7 @@ from typing import Any
 from sparklog.group_commit.append_slots import Append, Slot
 from sparklog.group_commit.appends import AppendCommit, AppendLimits
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.image import Image
+from sparklog.metadata.state.image import Image
 from sparklog.transactions.end_group import EndGroup
 from tests.client_batches import client_batch
 from tests.waiting import turns_until

@@ -14,10 +14,10 @@ from sparklog.log.names import (
     segment_name,
 )
 from sparklog.metadata.catalog import topic_directory
-from sparklog.metadata.check import paths_of
-from sparklog.metadata.edit import Edit, TopicEdit
-from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.names import ENTRIES
+from sparklog.metadata.state.check import paths_of
+from sparklog.metadata.state.edit import Edit, TopicEdit
+from sparklog.metadata.state.image import Image, TopicImage
 from sparklog.model import SHARED_PREFIX, SegmentEntry, TopicDescription
 from sparklog.storage.files import Files, FileStat
 from sparklog.storage.memory import MemoryFiles

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 
 from sparklog.model import Codec
-from sparklog.record.compression import compress
+from sparklog.record.codecs.compression import compress
 from tests.damage import Log
 from tests.naive import encode as naive
 from tests.naive.records import Record

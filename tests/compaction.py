@@ -12,10 +12,10 @@ from typing import Any, Self
 from hypothesis import strategies as st
 
 from sparklog.fleet import LocalFleet
-from sparklog.maintenance.compact import compact
+from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.metadata.catalog import Landed, TopicPlan
-from sparklog.metadata.edit import PartitionState
+from sparklog.metadata.state.edit import PartitionState
 from sparklog.model import Codec, TopicDescription
 from sparklog.record import layout
 from tests.damage import Log

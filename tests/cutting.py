@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from sparklog.errors import StorageError
 from sparklog.storage import Files, open_files
 from sparklog.storage.files import FileStat
-from sparklog.storage.object_store import ObjectFiles
+from sparklog.storage.objects.object_store import ObjectFiles
 from sparklog.storage.settings import storage_options
 from tests.metadata_logs import CrashError
 from tests.s3 import S3LogDir

@@ -6,8 +6,8 @@ from typing import Any
 from sparklog.clock import ManualClock
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, segment_name, uuid7
 from sparklog.metadata.catalog import Catalog, Landed, TopicPlan
-from sparklog.metadata.edit import TopicEdit
-from sparklog.metadata.image import TopicImage, at_log_end
+from sparklog.metadata.state.edit import TopicEdit
+from sparklog.metadata.state.image import TopicImage, at_log_end
 from sparklog.model import SegmentEntry, TopicDescription
 
 NOW_MS = ManualClock().now_ms()

@@ -13,7 +13,7 @@ from sparklog.fleet import LocalFleet
 from sparklog.log import key_index
 from sparklog.log_writer import WriteOptions
 from sparklog.maintenance.job import JobContext
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.metadata.catalog import Catalog
 from sparklog.record.decode import decode
 from sparklog.record.kernels.key_hash import hash_rows

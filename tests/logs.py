@@ -12,7 +12,7 @@ from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.metadata.catalog import Catalog, Landed
-from sparklog.metadata.image import TopicImage
+from sparklog.metadata.state.image import TopicImage
 from sparklog.record.rows import RecordColumns
 from sparklog.storage import Files, open_files
 

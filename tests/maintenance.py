@@ -14,8 +14,8 @@ from sparklog.log.names import CLUSTER_METADATA
 from sparklog.maintenance.job import Job, JobContext, Outcome
 from sparklog.maintenance.runner import JobRun, StepReport
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.edit import Edit, TopicEdit
-from sparklog.metadata.image import TopicImage
+from sparklog.metadata.state.edit import Edit, TopicEdit
+from sparklog.metadata.state.image import TopicImage
 from sparklog.model import TopicDescription
 from sparklog.storage import open_files
 from tests import logs

@@ -9,8 +9,10 @@ from typing import Any
 from sparklog.clock import Clock, ManualClock
 from sparklog.errors import StorageError
 from sparklog.log.names import uuid7
-from sparklog.metadata.cluster import Broker, Endpoint, ScramCredential
-from sparklog.metadata.edit import (
+from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.names import ENTRIES
+from sparklog.metadata.state.cluster import Broker, Endpoint, ScramCredential
+from sparklog.metadata.state.edit import (
     ALL_FILES_MS,
     Edit,
     EpochStart,
@@ -21,11 +23,9 @@ from sparklog.metadata.edit import (
     ReceiptKey,
     TopicEdit,
 )
-from sparklog.metadata.image import Image, TopicImage, at_log_end, shared_slices
-from sparklog.metadata.log import MetadataLog
-from sparklog.metadata.names import ENTRIES
-from sparklog.metadata.producers import ProducerBatch, ProducerState
-from sparklog.metadata.transactions import (
+from sparklog.metadata.state.image import Image, TopicImage, at_log_end, shared_slices
+from sparklog.metadata.state.producers import ProducerBatch, ProducerState
+from sparklog.metadata.state.transactions import (
     Added,
     PendingOffset,
     TransactionalId,

@@ -10,10 +10,9 @@ from typing import Any
 from sparklog.clock import Clock, ManualClock
 from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import CLUSTER_METADATA
-from sparklog.metadata import housekeeping
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.clean import clean
-from sparklog.metadata.edit import (
+from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.state.edit import (
     Edit,
     FoldEdit,
     PartitionState,
@@ -21,9 +20,10 @@ from sparklog.metadata.edit import (
     ReceiptKey,
     TopicEdit,
 )
-from sparklog.metadata.fold import fold, is_due
-from sparklog.metadata.image import Image, TopicImage, at_log_end
-from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.state.image import Image, TopicImage, at_log_end
+from sparklog.metadata.upkeep import housekeeping
+from sparklog.metadata.upkeep.clean import clean
+from sparklog.metadata.upkeep.fold import fold, is_due
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files, NewFile
 from sparklog.storage.local import LocalFiles

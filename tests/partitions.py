@@ -22,9 +22,9 @@ from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog, topic_directory
-from sparklog.metadata.edit import Edit, PartitionState, TopicEdit
-from sparklog.metadata.image import PartitionLog, TopicImage
 from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.state.edit import Edit, PartitionState, TopicEdit
+from sparklog.metadata.state.image import PartitionLog, TopicImage
 from sparklog.model import (
     EARLIEST,
     LATEST,

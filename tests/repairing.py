@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from sparklog.metadata.fold import fold
-from sparklog.metadata.repair import problems, repair
+from sparklog.metadata.upkeep.fold import fold
+from sparklog.metadata.upkeep.repair import problems, repair
 from tests.metadata_logs import World
 
 

@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 from sparklog.clock import SystemClock
-from sparklog.metadata.restore import restore
+from sparklog.metadata.upkeep.restore import restore
 from sparklog.storage import open_files
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from sparklog.model import Codec
-from sparklog.record.compression import compress
+from sparklog.record.codecs.compression import compress
 from tests.damage import sparse_batch
 from tests.naive import messages
 from tests.naive.records import Headers, Record

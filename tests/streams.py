@@ -8,7 +8,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 
 from sparklog.config.options import SOURCE_OPTIONS, parse_options
-from sparklog.spark.stream_reader import StreamReader
+from sparklog.spark.reading.stream_reader import StreamReader
 from tests.logs import append, catalog, new_topic
 
 Json = dict[str, Any]

@@ -17,7 +17,7 @@ from sparklog.log_writer import TopicWriter, WriteOptions, plan_write
 from sparklog.log_writer.plan import WritePlan
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.runner import JobRun, StepReport
-from sparklog.maintenance.vacuum import vacuum
+from sparklog.maintenance.vacuuming.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog, topic_directory
 from sparklog.model import SegmentEntry
 from sparklog.storage.files import Files

@@ -112,6 +112,11 @@ class TestSizes:
     def test_half_of_the_source_files_have_at_most_120_lines_without_docstrings(self) -> None:
         assert median(plain_line_count(path) for path in SOURCES) <= 120
 
+    def test_a_folder_has_at_most_3000_lines(self) -> None:
+        folders = {path.parent for path in LIBRARY}
+        sizes = {name_of(f): sum(map(line_count, f.glob("*.py"))) for f in sorted(folders)}
+        assert {folder: n for folder, n in sizes.items() if n > 3000} == {}
+
     def test_a_test_file_has_at_most_600_lines(self) -> None:
         assert {name_of(path): n for path in TESTS if (n := line_count(path)) > 600} == {}
 

@@ -9,14 +9,14 @@ from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.fold import fold
-from sparklog.metadata.image import PartitionLog
 from sparklog.metadata.plans.transactions import NOBODY, Producer, Step, edit_of_ids
-from sparklog.metadata.transactions import (
+from sparklog.metadata.state.image import PartitionLog
+from sparklog.metadata.state.transactions import (
     PendingOffset,
     TransactionalId,
     TransactionPartition,
 )
+from sparklog.metadata.upkeep.fold import fold
 from sparklog.model import READ_COMMITTED
 from sparklog.storage import open_files
 from sparklog.storage.files import Files

@@ -4,7 +4,7 @@ from functools import partial
 
 from sparklog.log.names import LOG_SUFFIX
 from sparklog.maintenance.job import Outcome
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.verification.verify import verify
 from tests.maintenance import outcome_of
 from tests.partitions import Partition, batch
 

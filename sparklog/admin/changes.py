@@ -25,8 +25,8 @@ from sparklog.log.names import (
     random_uuid,
     validate_topic_name,
 )
-from sparklog.metadata.edit import Done, PartitionState, TopicEdit
-from sparklog.metadata.image import PartitionLog, TopicImage
+from sparklog.metadata.state.edit import Done, PartitionState, TopicEdit
+from sparklog.metadata.state.image import PartitionLog, TopicImage
 from sparklog.model import LATEST, TopicDescription
 
 

@@ -35,10 +35,10 @@ from sparklog.errors import LogDirError
 from sparklog.fleet import LocalFleet
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog, Write, check_partition
-from sparklog.metadata.edit import Done, Edit, TopicEdit
-from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.plans.topics import describing, live, restorable, with_new, without
+from sparklog.metadata.state.edit import Done, Edit, TopicEdit
+from sparklog.metadata.state.image import Image, TopicImage
 from sparklog.model import (
     READ_UNCOMMITTED,
     SegmentEntry,

@@ -24,8 +24,6 @@ from sparklog.admin.changes import (
 from sparklog.clock import Clock
 from sparklog.errors import UsageError
 from sparklog.metadata.catalog import Catalog, Write, check_partition
-from sparklog.metadata.edit import Done, Edit, TopicEdit
-from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.plans.topics import (
     NewNames,
     described_edit,
@@ -33,6 +31,8 @@ from sparklog.metadata.plans.topics import (
     live_of_id,
     unknown_topic,
 )
+from sparklog.metadata.state.edit import Done, Edit, TopicEdit
+from sparklog.metadata.state.image import Image, TopicImage
 from sparklog.model import TopicDescription, TopicPartition
 
 Outcome = TopicDescription | UsageError

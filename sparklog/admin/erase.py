@@ -41,9 +41,9 @@ from sparklog.log.names import QUARANTINE
 from sparklog.log.roll import RollPolicy
 from sparklog.log_writer.shared_segment import GROWS_MS, grows_until_ms
 from sparklog.metadata.catalog import Catalog, Write, topic_directory
-from sparklog.metadata.edit import Done, TopicEdit
-from sparklog.metadata.image import Image, TopicImage
-from sparklog.metadata.topic_image import shared_slices
+from sparklog.metadata.state.edit import Done, TopicEdit
+from sparklog.metadata.state.image import Image, TopicImage
+from sparklog.metadata.state.topic_image import shared_slices
 from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 from sparklog.table.of_topic import table_directory
 

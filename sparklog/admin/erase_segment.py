@@ -34,7 +34,7 @@ from sparklog.log_reader.opened import damage_in, scanned_whole
 from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import SegmentFile
 from sparklog.metadata.catalog import topic_directory
-from sparklog.metadata.image import Slice
+from sparklog.metadata.state.image import Slice
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.record.arrays import numbers_of
 from sparklog.record.batches import byte_view

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from sparklog.coordinator.consumer_protocol import CONSUMER, partitions_of
-from sparklog.coordinator.offset_checks import check_offsets
+from sparklog.coordinator.classic.consumer_protocol import CONSUMER, partitions_of
+from sparklog.coordinator.commits.offset_checks import check_offsets
+from sparklog.coordinator.commits.stale_offsets import without_stale, younger_topics
 from sparklog.coordinator.requests import (
     CommitRequest,
     CommittedOffset,
@@ -21,7 +22,6 @@ from sparklog.coordinator.requests import (
     OffsetsAnswer,
     Request,
 )
-from sparklog.coordinator.stale_offsets import without_stale, younger_topics
 from sparklog.errors import (
     CorruptRecordError,
     GroupIdNotFoundError,

@@ -19,7 +19,7 @@ from sparklog.coordinator.lag import PartitionLag, total_of
 from sparklog.coordinator.lag_state import LagState, group_state
 from sparklog.errors import LogDirError
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.image import TopicImage
+from sparklog.metadata.state.image import TopicImage
 from sparklog.model import TopicDescription
 
 STORAGE: Final = {0: "storage"}

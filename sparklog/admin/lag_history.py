@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from sparklog.admin.groups import GroupAdmin
 from sparklog.admin.log_ends import LogEnds
-from sparklog.coordinator.stale_offsets import stale_times
+from sparklog.coordinator.commits.stale_offsets import stale_times
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicPartition
 

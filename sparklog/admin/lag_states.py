@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING, Final
 
 from sparklog.admin.log_ends import LogEnds, Place
+from sparklog.coordinator.commits.stale_offsets import stale_times
 from sparklog.coordinator.lag_state import LagState, partition_state
-from sparklog.coordinator.stale_offsets import stale_times
 from sparklog.metadata.catalog import Catalog, topic_of
-from sparklog.metadata.image import Image
+from sparklog.metadata.state.image import Image
 from sparklog.model import TopicPartition
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from sparklog.errors import CorruptionError, MissingFileError
 from sparklog.garbage import seldom_collected
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog, topic_of
-from sparklog.metadata.image import Image
+from sparklog.metadata.state.image import Image
 from sparklog.model import NO_TIMESTAMP, TopicPartition
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from threading import Lock
 from typing import Final
 
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.edit import Edit
 from sparklog.metadata.history.files import HistoryRecord
 from sparklog.metadata.history.read import history
-from sparklog.metadata.image import Image
+from sparklog.metadata.state.edit import Edit
+from sparklog.metadata.state.image import Image
 
 KEPT_MS: Final = 3_600_000
 COMMITS_MAX: Final = 50_000

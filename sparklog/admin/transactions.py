@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sparklog.errors import InvalidTxnStateError
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.image import Image
 from sparklog.metadata.plans.transactions import Producer
-from sparklog.metadata.transactions import TransactionalId, TransactionPartition
+from sparklog.metadata.state.image import Image
+from sparklog.metadata.state.transactions import TransactionalId, TransactionPartition
 from sparklog.model import TopicPartition
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from sparklog.cli.arguments import (
 )
 from sparklog.cli.erase import EraseArguments, erase_on
 from sparklog.cli.extras import extra
-from sparklog.cli.import_log import ImportArguments, import_on
 from sparklog.cli.output import print_json, print_table
+from sparklog.cli.transfer.import_log import ImportArguments, import_on
 from sparklog.fleet import Fleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.leases import Leases

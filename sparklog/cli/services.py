@@ -50,7 +50,7 @@ def gateway(context: typer.Context) -> None:
     leave_out_unused()
     spare_arrow()
     with extra("gateway"):
-        from sparklog.wire.server import serve
+        from sparklog.wire.serving.server import serve
     serve(_given(context, _gateway_settings()))
 
 

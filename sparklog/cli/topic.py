@@ -13,7 +13,7 @@ from sparklog.clock import age_s
 from sparklog.errors import InvalidOptionError
 
 if TYPE_CHECKING:
-    from sparklog.metadata.image import Image, TopicImage
+    from sparklog.metadata.state.image import Image, TopicImage
     from sparklog.model import TopicDescription
 
 Named = Annotated[
@@ -147,7 +147,7 @@ def describe(arguments: DescribeArguments) -> None:
 
 def _opened(topic: "TopicDescription", image: "Image", now_ms: int) -> list[dict[str, Any]]:
     """Return the open transactions of a topic, and for how long each has been open."""
-    from sparklog.metadata.open_transactions import opened_in
+    from sparklog.metadata.state.open_transactions import opened_in
 
     logs = sorted(image.topics[topic.topic_id].partitions.items())
     return [

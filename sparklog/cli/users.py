@@ -30,9 +30,9 @@ def add(arguments: AddArguments) -> None:
 
     The user's grants are in the gateway's file of tokens.
     """
-    from sparklog.metadata.cluster import SCRAM_MECHANISMS, ScramCredential, UserKey
     from sparklog.metadata.plans.cluster import with_users
-    from sparklog.wire.scram import (
+    from sparklog.metadata.state.cluster import SCRAM_MECHANISMS, ScramCredential, UserKey
+    from sparklog.wire.security.scram import (
         ITERATIONS,
         ITERATIONS_MAX,
         SALT_BYTES,

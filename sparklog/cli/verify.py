@@ -48,7 +48,7 @@ def verify(arguments: VerifyArguments) -> None:
     from sparklog.fleet import LocalFleet
     from sparklog.maintenance.job import JobContext
     from sparklog.maintenance.runner import FAILED, JobRun
-    from sparklog.maintenance.verify import verify as job
+    from sparklog.maintenance.verification.verify import verify as job
 
     run = JobRun(
         name="verify",

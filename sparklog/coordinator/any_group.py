@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from sparklog.coordinator.consumer_group import ConsumerGroup
-from sparklog.coordinator.group import Group
+from sparklog.coordinator.classic.group import Group
+from sparklog.coordinator.consumer.consumer_group import ConsumerGroup
 from sparklog.coordinator.requests import ListedGroup
 from sparklog.coordinator.states import State
 

@@ -17,10 +17,16 @@ from typing import Any, Final, NamedTuple
 from sparklog.config import TopicConfig
 from sparklog.coordinator.alive import one_lives
 from sparklog.coordinator.batches import batch_of, cut
+from sparklog.coordinator.commits.offsets import read_commit
+from sparklog.coordinator.commits.offsets_topic import (
+    NUM_PARTITIONS,
+    claim,
+    load,
+    newest,
+    offsets_topic,
+)
 from sparklog.coordinator.held_groups import held_by_partition, with_held
 from sparklog.coordinator.lag_window import CommitWindow
-from sparklog.coordinator.offsets import read_commit
-from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, claim, load, newest, offsets_topic
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import (
     OFFSETS_TOPIC,
@@ -51,8 +57,8 @@ from sparklog.errors import (
     UnexpectedAppendOffsetError,
 )
 from sparklog.log_reader import TopicReader
-from sparklog.metadata import told
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.state import told
 from sparklog.model import TopicDescription, TopicPartition
 
 TRIES_MAX: Final = 50

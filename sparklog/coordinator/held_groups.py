@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.requests import DescribeRequest, Request
-from sparklog.metadata.image import Image
+from sparklog.metadata.state.image import Image
 
 
 def held_by_partition(image: Image, num_partitions: int) -> Mapping[int, AbstractSet[str]]:

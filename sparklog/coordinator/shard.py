@@ -14,16 +14,14 @@ from typing import Final
 
 from sparklog.coordinator.any_group import AnyGroup, has_members, is_empty, listed
 from sparklog.coordinator.batches import fits
-from sparklog.coordinator.consumer_group import ConsumerGroup
-from sparklog.coordinator.consumer_requests import described_consumers, refusal
-from sparklog.coordinator.group import Group
-from sparklog.coordinator.group_record import (
+from sparklog.coordinator.classic.group import Group
+from sparklog.coordinator.classic.group_record import (
     described,
     group_record,
     group_tombstone,
     restore,
 )
-from sparklog.coordinator.offsets import (
+from sparklog.coordinator.commits.offsets import (
     Offsets,
     commit_problem,
     dated,
@@ -34,6 +32,8 @@ from sparklog.coordinator.offsets import (
     offset_records,
     read_commit,
 )
+from sparklog.coordinator.consumer.consumer_group import ConsumerGroup
+from sparklog.coordinator.consumer.consumer_requests import described_consumers, refusal
 from sparklog.coordinator.records import (
     CONSUMER_EPOCH,
     GROUP_METADATA,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from sparklog.errors import ErrorCode, InvalidProducerEpochError, InvalidTxnStateError
 from sparklog.group_commit.append_slots import Slot
 from sparklog.group_commit.failed_firsts import FailedFirsts
-from sparklog.metadata.transactions import (
+from sparklog.metadata.state.transactions import (
     Added,
     TransactionalId,
     TransactionalIds,

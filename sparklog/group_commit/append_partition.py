@@ -18,16 +18,16 @@ from sparklog.errors import (
 )
 from sparklog.group_commit.admission import ADDS_FROM, Admission
 from sparklog.group_commit.append_slots import Append, Appended, Checked
-from sparklog.metadata.edit import OpenTransaction
-from sparklog.metadata.partition_log import PartitionLog
-from sparklog.metadata.producers import (
+from sparklog.metadata.state.edit import OpenTransaction
+from sparklog.metadata.state.partition_log import PartitionLog
+from sparklog.metadata.state.producers import (
     SEQUENCES,
     Duplicate,
     ProducerState,
     SequencedBatch,
     sequenced,
 )
-from sparklog.metadata.transactions import TransactionalIds, TransactionPartition
+from sparklog.metadata.state.transactions import TransactionalIds, TransactionPartition
 from sparklog.model import NO_TIMESTAMP, SegmentEntry
 from sparklog.record import layout
 from sparklog.record.checksum import crc32c_of

@@ -30,9 +30,9 @@ from sparklog.log_writer import (
     plan_write_on,
     shared_bytes_max,
 )
-from sparklog.metadata.edit import TopicEdit
-from sparklog.metadata.image import Image, PartitionLog, TopicImage, at_log_end
 from sparklog.metadata.plans.topics import live_topic
+from sparklog.metadata.state.edit import TopicEdit
+from sparklog.metadata.state.image import Image, PartitionLog, TopicImage, at_log_end
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TimestampType
 
 if TYPE_CHECKING:

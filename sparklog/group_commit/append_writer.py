@@ -34,11 +34,11 @@ from sparklog.group_commit.failed_firsts import FailedFirsts
 from sparklog.log_writer import SharedSegment, SharedSegments, WriteOptions
 from sparklog.metadata.batch import CheckedEdit
 from sparklog.metadata.catalog import PRODUCER_ID_EXPIRATION_MS, Catalog, check_partition
-from sparklog.metadata.edit import NOTHING, Done
-from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import Committed, Plan
 from sparklog.metadata.plans.topics import live_topic
-from sparklog.metadata.transactions import TransactionPartition
+from sparklog.metadata.state.edit import NOTHING, Done
+from sparklog.metadata.state.image import Image, TopicImage
+from sparklog.metadata.state.transactions import TransactionPartition
 from sparklog.record.checksum import crc32c
 
 if TYPE_CHECKING:

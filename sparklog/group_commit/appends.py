@@ -39,7 +39,7 @@ from sparklog.group_commit.append_thread import AppendThread
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.group_commit.companions import Companions
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.image import Image
+from sparklog.metadata.state.image import Image
 
 __all__ = ["Append", "AppendCommit", "AppendLimits", "Appended"]
 

@@ -13,9 +13,9 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from sparklog.errors import SparklogError
-from sparklog.metadata.edit import Done, Edit
-from sparklog.metadata.image import Image
 from sparklog.metadata.log import Committed
+from sparklog.metadata.state.edit import Done, Edit
+from sparklog.metadata.state.image import Image
 
 
 class Place(NamedTuple):

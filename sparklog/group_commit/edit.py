@@ -12,11 +12,11 @@ from sparklog.errors import FencedLeaderEpochError, LateWriterError, SparklogErr
 from sparklog.log_writer import PRODUCE
 from sparklog.metadata.batch import CheckedEdit
 from sparklog.metadata.catalog import parameters_of
-from sparklog.metadata.check import check_topic
-from sparklog.metadata.edit import NOTHING, Done, Edit, TopicEdit, with_fields
-from sparklog.metadata.image import Image
 from sparklog.metadata.log import Plan
-from sparklog.metadata.transactions import Added, TransactionalId
+from sparklog.metadata.state.check import check_topic
+from sparklog.metadata.state.edit import NOTHING, Done, Edit, TopicEdit, with_fields
+from sparklog.metadata.state.image import Image
+from sparklog.metadata.state.transactions import Added, TransactionalId
 
 PLANS_MAX: Final = 3
 """How often a topic's part is written at most, if imports or vacuums are committed meanwhile."""

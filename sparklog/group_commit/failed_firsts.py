@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sparklog.errors import OutOfOrderSequenceError
 from sparklog.group_commit.append_slots import Slot
-from sparklog.metadata.transactions import TransactionPartition
+from sparklog.metadata.state.transactions import TransactionPartition
 from sparklog.record import layout
 
 if TYPE_CHECKING:

@@ -41,9 +41,9 @@ from sparklog.log_writer import (
 )
 from sparklog.metadata.batch import CheckedEdit
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.edit import Done, Receipt, ReceiptKey, TopicEdit
-from sparklog.metadata.image import Image, TopicImage, added_ranges, at_log_end
 from sparklog.metadata.plans.topics import unknown_topic
+from sparklog.metadata.state.edit import Done, Receipt, ReceiptKey, TopicEdit
+from sparklog.metadata.state.image import Image, TopicImage, added_ranges, at_log_end
 from sparklog.model import NO_TIMESTAMP, OffsetRange, SegmentEntry
 from sparklog.produce.partitioner import Partitioner, resolve_partitioner
 from sparklog.record.rows import RecordColumns

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from sparklog.metadata.edit import EpochStart
+from sparklog.metadata.state.edit import EpochStart
 from sparklog.record.batches import BatchTable
 
 

@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 
 from sparklog.errors import CorruptRecordError
-from sparklog.interop.broker_dir import PartitionDir, SegmentFiles
-from sparklog.interop.control_records import control_type
+from sparklog.interop.broker_files.broker_dir import PartitionDir, SegmentFiles
+from sparklog.interop.broker_files.control_records import control_type
+from sparklog.interop.broker_files.file_records import Bytes
+from sparklog.interop.broker_files.java_records import records_at
 from sparklog.interop.epochs import Epochs
-from sparklog.interop.file_records import Bytes
-from sparklog.interop.java_records import records_at
 from sparklog.interop.sequences import Sequences
 from sparklog.interop.transactions import Transactions
 from sparklog.log.indexer import Indexes

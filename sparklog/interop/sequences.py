@@ -11,9 +11,9 @@ from typing import Final
 
 import numpy as np
 
-from sparklog.interop.producer_snapshot import ProducerState as SnapshotState
-from sparklog.metadata import producers
-from sparklog.metadata.producers import ProducerBatch, ProducerState
+from sparklog.interop.broker_files.producer_snapshot import ProducerState as SnapshotState
+from sparklog.metadata.state import producers
+from sparklog.metadata.state.producers import ProducerBatch, ProducerState
 from sparklog.record.batches import BatchTable
 from sparklog.record.scan import BatchHeader
 

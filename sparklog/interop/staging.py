@@ -22,7 +22,7 @@ from contextlib import suppress
 from typing import Final
 
 from sparklog.errors import LogDirError, UsageError
-from sparklog.interop.checkpoints import PARTITION_METADATA
+from sparklog.interop.broker_files.checkpoints import PARTITION_METADATA
 from sparklog.model import TopicPartition
 from sparklog.storage.failures import os_errors
 from sparklog.storage.local import LocalFiles

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparklog.metadata.edit import OpenTransaction
+from sparklog.metadata.state.edit import OpenTransaction
 from sparklog.model import AbortedRange, SegmentEntry
 from sparklog.record.batches import BatchTable
 from sparklog.record.markers import ABORT, COMMIT

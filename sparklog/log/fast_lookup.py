@@ -29,7 +29,7 @@ from sparklog.model import (
 from sparklog.record import layout
 from sparklog.record.batches import byte_view
 from sparklog.record.checksum import batch_crc32c
-from sparklog.record.decompression import decompress
+from sparklog.record.codecs.decompression import decompress
 from sparklog.record.scan import BatchHeader, unpack_header
 
 BATCHES_MAX: Final = 128

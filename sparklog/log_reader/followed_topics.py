@@ -19,9 +19,9 @@ from sparklog.errors import LogDirError
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.kept import KeptSegments
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.past import PastCatalog
 from sparklog.metadata.plans.topics import live, unknown_topic
+from sparklog.metadata.state.image import Image, TopicImage
 from sparklog.model import TopicDescription
 
 

@@ -10,7 +10,7 @@ from sparklog.log import key_index
 from sparklog.log.key_index import Int64s, KeyHashes
 from sparklog.log.names import KEY_INDEX_SUFFIX
 from sparklog.log_reader.slices import read_slices
-from sparklog.metadata.image import Slice
+from sparklog.metadata.state.image import Slice
 from sparklog.model import SegmentEntry
 from sparklog.record.kernels.key_hash import hash_rows
 from sparklog.storage.files import Files

@@ -21,11 +21,11 @@ from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log.offset_index import OffsetIndex
 from sparklog.log.time_index import TimeIndex
 from sparklog.log.windows import SegmentLog
-from sparklog.metadata.image import Slice
+from sparklog.metadata.state.image import Slice
 from sparklog.model import SegmentEntry
 from sparklog.record.batches import Buffer
 from sparklog.storage.files import Files
-from sparklog.storage.read_ahead import Range, RangesAhead
+from sparklog.storage.objects.read_ahead import Range, RangesAhead
 
 Answer = TypeVar("Answer")
 Data = TypeVar("Data", bound=Buffer)

@@ -22,14 +22,14 @@ from sparklog.log.lookup import floor_of
 from sparklog.log.names import INDEX_SUFFIX
 from sparklog.log.windows import SegmentLog
 from sparklog.log_reader.opened import SMALL_BYTES, ask, log_path, opened, sliced
-from sparklog.metadata.image import Slice
+from sparklog.metadata.state.image import Slice
 from sparklog.model import OffsetPosition, SegmentEntry
 from sparklog.record import layout
 from sparklog.record.batches import byte_view, with_offsets_raised
 from sparklog.record.scan import scan_batches
 from sparklog.storage.files import Files, Reader, flat_view
 from sparklog.storage.kept_file import KeptFile
-from sparklog.storage.read_ahead import Range, RangesAhead
+from sparklog.storage.objects.read_ahead import Range, RangesAhead
 
 FILES: Final = 256
 """How many files are kept open, of all topics."""

@@ -15,7 +15,7 @@ from sparklog.log.lookup import checked_floor
 from sparklog.log.windows import windows
 from sparklog.log_reader.isolation import committed
 from sparklog.log_reader.opened import ask, damage_in, opened_ahead
-from sparklog.metadata.image import Slice
+from sparklog.metadata.state.image import Slice
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 from sparklog.record.batches import BatchTable, byte_view, with_offsets_raised
 from sparklog.storage.files import Files, flat_view

@@ -11,7 +11,7 @@ from sparklog.log.lookup import checked_floor
 from sparklog.log.windows import WINDOW_BYTES, windows
 from sparklog.log_reader.isolation import committed
 from sparklog.log_reader.opened import ask, damage_in, opened_ahead, scanned
-from sparklog.metadata.image import Slice
+from sparklog.metadata.state.image import Slice
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 from sparklog.record.batches import BatchTable
 from sparklog.record.decode import ALL, DecodedRecords

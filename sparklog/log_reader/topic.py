@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from sparklog.errors import UsageError
 from sparklog.metadata.catalog import Catalog, check_partition, topic_directory
-from sparklog.metadata.image import PartitionLog, Slice, TopicImage
+from sparklog.metadata.state.image import PartitionLog, Slice, TopicImage
 from sparklog.model import (
     EARLIEST,
     LATEST,

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from sparklog.log_writer.own_offsets import at_own_offsets
 from sparklog.log_writer.plan import WritePlan
 from sparklog.metadata.catalog import Catalog, Landed, Write
-from sparklog.metadata.edit import TopicEdit
-from sparklog.metadata.image import TopicImage, at_log_end
+from sparklog.metadata.state.edit import TopicEdit
+from sparklog.metadata.state.image import TopicImage, at_log_end
 from sparklog.model import SegmentEntry
 
 PRODUCE = "PRODUCE"

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sparklog.errors import InvalidRecordError, UnexpectedAppendOffsetError
 from sparklog.log_writer.plan import WritePlan
-from sparklog.metadata.image import TopicImage
+from sparklog.metadata.state.image import TopicImage
 from sparklog.model import SegmentEntry
 from sparklog.record.arrays import numbers_of
 

@@ -9,7 +9,7 @@ from sparklog.config import TopicConfig
 from sparklog.log.names import check_not_internal
 from sparklog.log.roll import RollPolicy
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.image import TopicImage
+from sparklog.metadata.state.image import TopicImage
 from sparklog.model import Codec, SegmentEntry, TimestampType, TopicDescription
 from sparklog.record.batch_settings import BatchSettings
 

@@ -18,7 +18,7 @@ from typing import Final, cast
 from sparklog.clock import Clock
 from sparklog.log.names import LOG_SUFFIX, uuid7, uuid7_ms
 from sparklog.log.segment_writer import SegmentBuilder
-from sparklog.metadata.image import Image
+from sparklog.metadata.state.image import Image
 from sparklog.model import SHARED_PREFIX, SegmentEntry
 from sparklog.record.batches import Buffer
 from sparklog.storage.files import Files, NewFile

@@ -14,7 +14,7 @@ from sparklog.clock import age_s
 from sparklog.errors import SparklogError
 from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.metadata.log import MetadataLog
-from sparklog.metadata.transactions import TransactionalId
+from sparklog.metadata.state.transactions import TransactionalId
 from sparklog.transactions.timeouts import ID_EXPIRATION_MS, OpenSince, expired, long_overdue
 
 SUBJECT: Final = "__transaction_state"

@@ -22,8 +22,8 @@ from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.table_commit import commit_change
 from sparklog.maintenance.table_files import compacting_steps, expiring_steps, plan_row
 from sparklog.metadata.catalog import topic_directory
-from sparklog.metadata.edit import LogVersion
-from sparklog.metadata.image import PartitionLog, Slice, TopicImage
+from sparklog.metadata.state.edit import LogVersion
+from sparklog.metadata.state.image import PartitionLog, Slice, TopicImage
 from sparklog.model import READ_COMMITTED, TopicDescription
 from sparklog.record.decode import ALL
 from sparklog.record.record_batches import BatchMaker

@@ -17,8 +17,8 @@ from sparklog.clock import Clock
 from sparklog.errors import ForgottenTopicError, MissingFileError, SparklogError
 from sparklog.fleet import Fleet
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.image import TopicImage
 from sparklog.metadata.plans.backups import Pinned, pinned
+from sparklog.metadata.state.image import TopicImage
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
 

@@ -17,8 +17,8 @@ from typing import Final
 
 from sparklog.errors import SparklogError
 from sparklog.maintenance.job import JobContext
-from sparklog.metadata.edit import Lease
 from sparklog.metadata.leases import LEASE_TTL_MS, acquire, release
+from sparklog.metadata.state.edit import Lease
 
 REWRITING: Final = frozenset({"build_index", "compact", "merge_segments"})
 

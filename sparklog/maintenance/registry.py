@@ -11,12 +11,12 @@ from typing import Any, Final, NamedTuple
 from sparklog.maintenance.abort_transactions import abort_transactions
 from sparklog.maintenance.build_index import build_index
 from sparklog.maintenance.build_table import build_table
-from sparklog.maintenance.compact import compact
+from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.job import Job
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.retention import retention
-from sparklog.maintenance.vacuum import vacuum
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.vacuuming.vacuum import vacuum
+from sparklog.maintenance.verification.verify import verify
 
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 60 * _MINUTE_MS

@@ -18,8 +18,8 @@ from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import SparklogError
 from sparklog.log.retention import Expired, Segments, expired_segments
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
-from sparklog.metadata.edit import Done, PartitionState, TopicEdit
-from sparklog.metadata.image import PartitionLog, TopicImage
+from sparklog.metadata.state.edit import Done, PartitionState, TopicEdit
+from sparklog.metadata.state.image import PartitionLog, TopicImage
 from sparklog.model import SegmentKey, TopicDescription
 
 

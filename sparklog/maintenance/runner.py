@@ -14,7 +14,7 @@ from sparklog.errors import (
 from sparklog.garbage import seldom_collected
 from sparklog.maintenance.job import Job, JobContext, Outcome, Step
 from sparklog.maintenance.leases import Leases
-from sparklog.metadata.edit import Lease
+from sparklog.metadata.state.edit import Lease
 
 DONE: Final = 0
 FAILED: Final = 1

@@ -16,9 +16,9 @@ from typing import Final
 
 from sparklog.clock import Clock
 from sparklog.errors import SparklogError
-from sparklog.metadata.edit import Lease
 from sparklog.metadata.leases import acquire
 from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.state.edit import Lease
 
 KEPT_MS: Final = 10 * 60 * 1000
 """The shortest interval that has a lease: a run then costs two commits."""

@@ -14,12 +14,12 @@ import orjson
 
 from sparklog.errors import CommitOutcomeUnknownError, SparklogError
 from sparklog.garbage import without_frames
-from sparklog.metadata.check import check
 from sparklog.metadata.codec.edits import edit_of
+from sparklog.metadata.codec.entry import encode_appends, encode_edits
 from sparklog.metadata.codec.types import texts
-from sparklog.metadata.edit import Done, Edit, Stamp
-from sparklog.metadata.entry import encode_appends, encode_edits
-from sparklog.metadata.image import Image
+from sparklog.metadata.state.check import check
+from sparklog.metadata.state.edit import Done, Edit, Stamp
+from sparklog.metadata.state.image import Image
 
 T = TypeVar("T", bound=BaseException)
 COUNTS: Final = frozenset({"segments", "records", "bytes", "removed"})

@@ -15,11 +15,11 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.log.names import topic_dir
-from sparklog.metadata import told
-from sparklog.metadata.edit import Done, Edit, LogVersion, Receipt, ReceiptKey, TopicEdit
-from sparklog.metadata.housekeeping import keep_house
-from sparklog.metadata.image import Image, PartitionLog, TopicImage, added_ranges
 from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.state import told
+from sparklog.metadata.state.edit import Done, Edit, LogVersion, Receipt, ReceiptKey, TopicEdit
+from sparklog.metadata.state.image import Image, PartitionLog, TopicImage, added_ranges
+from sparklog.metadata.upkeep.housekeeping import keep_house
 from sparklog.model import OffsetRange, TopicDescription, TopicPartition
 from sparklog.storage.files import Files
 from sparklog.storage.log_dir import open_log_dir

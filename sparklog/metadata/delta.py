@@ -13,8 +13,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparklog.metadata.edit import Edit, FoldEdit, RunFile
 from sparklog.metadata.runs.tables import RUN_SCHEMA, table_of
+from sparklog.metadata.state.edit import Edit, FoldEdit, RunFile
 from sparklog.record.batches import Buffer
 
 DESCRIPTION: Final = "sparklog metadata 2"

@@ -23,10 +23,10 @@ from sparklog.errors import (
 )
 from sparklog.garbage import without_frames
 from sparklog.log.names import CLUSTER_METADATA
-from sparklog.metadata.edit import Stamp
-from sparklog.metadata.entry import Entry, ReadEntry, decode, parse, parse_edits
+from sparklog.metadata.codec.entry import Entry, ReadEntry, decode, parse, parse_edits
 from sparklog.metadata.marks import newest_mark
 from sparklog.metadata.names import entry_path
+from sparklog.metadata.state.edit import Stamp
 from sparklog.storage.files import Files
 
 PUT_TIMEOUT_MS: Final = 60_000

@@ -16,13 +16,13 @@ from sparklog.clock import Clock
 from sparklog.errors import CorruptMetadataError, MissingFileError, SparklogError
 from sparklog.garbage import without_frames
 from sparklog.log.names import CLUSTER_METADATA
-from sparklog.metadata.edit import FoldEdit, Stamp
+from sparklog.metadata.codec.entry import Entry
 from sparklog.metadata.entries import Entries
-from sparklog.metadata.entry import Entry
-from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.marks import newest_mark
 from sparklog.metadata.names import ENTRIES, HINT, entry_path
 from sparklog.metadata.runs.store import Runs
+from sparklog.metadata.state.edit import FoldEdit, Stamp
+from sparklog.metadata.state.image import Image, TopicImage
 from sparklog.metadata.turn import Turn
 from sparklog.storage.files import Files
 

@@ -10,10 +10,10 @@ its end. The log stays correct because every commit checks its inputs.
 
 from typing import Final
 
-from sparklog.metadata.edit import Done, Edit, Lease
-from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.plans.backups import BACKUPS
+from sparklog.metadata.state.edit import Done, Edit, Lease
+from sparklog.metadata.state.image import Image
 
 LEASE_TTL_MS: Final = 5 * 60 * 1000
 

@@ -46,15 +46,15 @@ from sparklog.metadata.batch import (
     Request,
     nothing_to_wait_for,
 )
-from sparklog.metadata.cluster import ids_after_restore
-from sparklog.metadata.edit import FEATURE_LEVEL, Edit, Stamp
+from sparklog.metadata.codec.entry import EDITS_BYTES_MAX, EditsFile, Entry, encode, encode_edits
 from sparklog.metadata.entries import REPLAY, Outcome
-from sparklog.metadata.entry import EDITS_BYTES_MAX, EditsFile, Entry, encode, encode_edits
 from sparklog.metadata.follow import RESTORE, FollowedLog
 from sparklog.metadata.history.read import record_at
-from sparklog.metadata.image import Image
 from sparklog.metadata.names import ENTRIES, edits_name, entry_path
 from sparklog.metadata.plans.backups import BACKUPS
+from sparklog.metadata.state.cluster import ids_after_restore
+from sparklog.metadata.state.edit import FEATURE_LEVEL, Edit, Stamp
+from sparklog.metadata.state.image import Image
 from sparklog.record.checksum import crc32c
 from sparklog.storage.files import Files
 from sparklog.storage.log_dir import probe_conditional_put

@@ -12,7 +12,6 @@ from immutables import Map
 
 from sparklog.errors import UnknownTopicError, UsageError
 from sparklog.metadata.catalog import Catalog, Landed, Write
-from sparklog.metadata.edit import OpenTransaction, PartitionState
 from sparklog.metadata.history.read import (
     Cut,
     PartitionCut,
@@ -21,7 +20,8 @@ from sparklog.metadata.history.read import (
     cut_at,
     version_at,
 )
-from sparklog.metadata.image import Image, PartitionLog, TopicContent, TopicImage, by_name
+from sparklog.metadata.state.edit import OpenTransaction, PartitionState
+from sparklog.metadata.state.image import Image, PartitionLog, TopicContent, TopicImage, by_name
 from sparklog.model import TopicDescription
 
 

@@ -30,9 +30,9 @@ from sparklog.model import NO_TIMESTAMP, Codec, TimestampType
 from sparklog.record import layout
 from sparklog.record.batches import Buffer, byte_view
 from sparklog.record.checksum import batch_crc32c
-from sparklog.record.compression import compressor
+from sparklog.record.codecs.compression import compressor
+from sparklog.record.codecs.decompression import decompress
 from sparklog.record.decode import decode
-from sparklog.record.decompression import decompress
 from sparklog.record.kernels import client_batch as kernels
 from sparklog.record.kernels.decode import LEFT_OVER
 from sparklog.record.payload import BATCH_BYTES_MAX, REASONS

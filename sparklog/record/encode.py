@@ -17,7 +17,7 @@ from sparklog.record import layout
 from sparklog.record.batch_settings import BatchSettings
 from sparklog.record.batches import NUM_COLUMNS, BatchTable
 from sparklog.record.checksum import put_checksums
-from sparklog.record.compression import Compressor, compressor
+from sparklog.record.codecs.compression import Compressor, compressor
 from sparklog.record.kernels import columns as table
 from sparklog.record.kernels import encode as kernels
 from sparklog.record.rows import RecordColumns, kernel_rows

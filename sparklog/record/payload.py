@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from sparklog.errors import CorruptRecordError
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable
+from sparklog.record.codecs.decompression import decompress
 from sparklog.record.columns import check_size
-from sparklog.record.decompression import decompress
 from sparklog.record.kernels import decode as kernels
 from sparklog.record.kernels.primitives import OVERLONG, TRUNCATED
 

@@ -24,7 +24,7 @@ from sparklog.model import NO_TIMESTAMP, Codec
 from sparklog.record import layout
 from sparklog.record.batches import COLUMNS, BatchTable, Buffer, byte_view
 from sparklog.record.checksum import put_checksums
-from sparklog.record.compression import compressor
+from sparklog.record.codecs.compression import compressor
 from sparklog.record.kernels import retain as kernels
 from sparklog.record.kernels.columns import (
     ATTRIBUTES,

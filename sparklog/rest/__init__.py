@@ -9,10 +9,8 @@
     routes/     the routes, a module for each subject; `plain`: routes that read requests by hand
     security    tokens in the headers of HTTP
     deps        the parts of a request that routes use; `parameters`: those that OpenAPI documents
-    models      bodies of requests and answers; models3, models_groups: those of v3
-    bodies      reads JSON bodies; `json_parts` parses large ones in parts
-    records     records in; `batch`: a v3 batch
-    fetch       records out
+    schemas/    pydantic models of requests and answers
+    payloads/   bodies as bytes: JSON, records in, records out
     links       URLs of v3; `paging`: the pages of v3 lists
     errors      the status and the error_code of each error
     openapi     the OpenAPI document

@@ -3,7 +3,7 @@
 import sys
 
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.housekeeping import keep_house_while
+from sparklog.metadata.upkeep.housekeeping import keep_house_while
 from sparklog.service.housekeeper import Service, work_for
 from sparklog.storage import open_files
 

@@ -7,8 +7,8 @@ from fastapi import Request
 from sparklog.config import ConfigEntry
 from sparklog.log.names import INTERNAL_TOPICS
 from sparklog.model import TopicDescription
-from sparklog.rest import models3
 from sparklog.rest.deps import check_cluster, service_of
+from sparklog.rest.schemas import models3
 
 
 def in_path(name: str) -> str:

@@ -12,9 +12,9 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 from pydantic.json_schema import models_json_schema
 
-from sparklog.rest import models, models3
-from sparklog.rest.batch import Batch3In
-from sparklog.rest.records import PRODUCE, RECORD3
+from sparklog.rest.payloads.batch import Batch3In
+from sparklog.rest.payloads.records import PRODUCE, RECORD3
+from sparklog.rest.schemas import models, models3
 
 _REFERENCES: Final = "#/components/schemas/{model}"
 _BODIES: Final = (

@@ -28,7 +28,7 @@ from sparklog.log_reader import TopicReader
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.log_reader.poll import Poll
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.housekeeping import keep_house_late
+from sparklog.metadata.upkeep.housekeeping import keep_house_late
 from sparklog.model import TopicDescription
 from sparklog.rest.errors import OUT_OF_TIME, ApiError, refusal_of
 from sparklog.rest.metrics import Metrics

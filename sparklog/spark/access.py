@@ -13,14 +13,14 @@ from pyspark.sql.types import StructType
 from sparklog.config.connector import without_connector_options
 from sparklog.config.options import SOURCE_OPTIONS, STREAM_OPTIONS, parse_options
 from sparklog.errors import InvalidOptionError, SchemaError, SparklogWarning
+from sparklog.spark.lake.table_options import PATH
 from sparklog.spark.schema import input_columns, output_columns, output_schema
-from sparklog.spark.table_options import PATH
 from sparklog.storage import Files, open_files
 
 if TYPE_CHECKING:
-    from sparklog.spark.batch_reader import BatchReader
-    from sparklog.spark.stream_reader import StreamReader
-    from sparklog.spark.writers import BatchWriter, StreamWriter
+    from sparklog.spark.reading.batch_reader import BatchReader
+    from sparklog.spark.reading.stream_reader import StreamReader
+    from sparklog.spark.writing.writers import BatchWriter, StreamWriter
 
 _STREAM_ONLY: Final = tuple(option.name for option in STREAM_OPTIONS)
 _OF_A_GROUP: Final = ("groupId", "auto.offset.reset")
@@ -54,9 +54,9 @@ class Access:
     def batch_reader(self, schema: StructType) -> "BatchReader":
         """Return a batch reader for the options. Raises SchemaError if a schema is given."""
         self._check_schema(schema)
-        from sparklog.spark.batch_reader import BatchReader
-        from sparklog.spark.groups import starts_as_group
-        from sparklog.spark.selection import check_selectors
+        from sparklog.spark.reading.batch_reader import BatchReader
+        from sparklog.spark.reading.groups import starts_as_group
+        from sparklog.spark.reading.selection import check_selectors
 
         self._warn(_STREAM_ONLY, "is for streams")
         if not starts_as_group(self._given):
@@ -66,8 +66,8 @@ class Access:
 
     def batch_writer(self, schema: StructType) -> "BatchWriter":
         """Return a writer of rows with these columns. Raises SchemaError, UnknownTopicError."""
-        from sparklog.spark.write_job import WriteJob, writing_catalog
-        from sparklog.spark.writers import BatchWriter
+        from sparklog.spark.writing.write_job import WriteJob, writing_catalog
+        from sparklog.spark.writing.writers import BatchWriter
 
         catalog, columns = writing_catalog(self._files(), self._given), self._columns(schema)
         job = WriteJob.planned(catalog, self._given, columns)
@@ -85,9 +85,9 @@ class Access:
                     f"option {name} is not allowed in a stream, which has no end and reads no past",
                     option=name,
                 )
-        from sparklog.spark.groups import check_start
-        from sparklog.spark.selection import check_selectors
-        from sparklog.spark.stream_reader import StreamReader
+        from sparklog.spark.reading.groups import check_start
+        from sparklog.spark.reading.selection import check_selectors
+        from sparklog.spark.reading.stream_reader import StreamReader
 
         check_selectors(self._given)
         check_start(self._given)  # also where the checkpoint says where the stream goes on
@@ -105,8 +105,8 @@ class Access:
                     f"once for its query id and batch id; it is for foreachBatch",
                     option=name,
                 )
-        from sparklog.spark.write_job import WriteJob, writing_catalog
-        from sparklog.spark.writers import StreamWriter
+        from sparklog.spark.writing.write_job import WriteJob, writing_catalog
+        from sparklog.spark.writing.writers import StreamWriter
 
         columns = self._columns(schema)
         catalog = writing_catalog(self._files(), self._given)

@@ -17,7 +17,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from sparklog.errors import SparklogError
 from sparklog.produce.partitioner import Partitioner, merge_explicit, resolve_by_row
 from sparklog.record.arrays import array_of
-from sparklog.spark.write_task import (
+from sparklog.spark.writing.write_task import (
     WriteTask,
     by_topic,
     explicit_partition,

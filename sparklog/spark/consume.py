@@ -4,7 +4,7 @@ plan     the ranges of offsets, in the driver; for a client of Spark Connect in 
 read     `mapInArrow` over the ranges, for a client of Spark Connect a data source of them: Spark
          sends each task its own, which is one, or several small ones with history=auto
 history  the topic's table instead of the log, up to the table end, if asked for
-         (sparklog.spark.history)
+         (sparklog.spark.lake.history)
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ from sparklog.spark.session import require_workers
 from sparklog.storage import Files, open_files
 
 if TYPE_CHECKING:
-    from sparklog.spark.plan import ReadRange
+    from sparklog.spark.reading.plan import ReadRange
 
 
 def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -> DataFrame:
@@ -62,7 +62,7 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
     columns = output_columns(parsed)
     files = open_files(fspath(log_dir), storage)
     if parsed["history"] == "log":
-        from sparklog.spark.plan import plan_pinned
+        from sparklog.spark.reading.plan import plan_pinned
 
         plan = planned(spark, files, parsed, plan_pinned)
         tasks = [[one] for one in plan.ranges]
@@ -73,7 +73,7 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
         )
     if not parsed["ordered"]:
         return _with_history(spark, files, parsed, columns)
-    from sparklog.spark.history import ORDER, in_order
+    from sparklog.spark.lake.history import ORDER, in_order
 
     read = tuple(dict.fromkeys((*columns, *ORDER)))
     found = _with_history(spark, files, {**parsed, "columns": read}, read)
@@ -87,13 +87,13 @@ def log_rows(
     tasks: "Sequence[Sequence[ReadRange]]",
 ) -> DataFrame:
     """Return the records of planned ranges; `tasks` has the ranges of each task."""
-    from sparklog.spark.read_task import RangesTask, ReadTask
+    from sparklog.spark.reading.read_task import RangesTask, ReadTask
 
     require_workers(spark)
     schema = output_schema(output_columns(options))
     read = RangesTask(ReadTask(files, options))
     if is_connect(spark):
-        from sparklog.spark.ranges_source import ranges_frame
+        from sparklog.spark.reading.ranges_source import ranges_frame
 
         return ranges_frame(spark, read, tasks, schema)
     return _input(spark, tasks).mapInArrow(read, schema)
@@ -115,10 +115,10 @@ def _input(spark: SparkSession, tasks: "Sequence[Sequence[ReadRange]]") -> DataF
 def _with_history(
     spark: SparkSession, files: Files, options: Mapping[str, Any], columns: Sequence[str]
 ) -> DataFrame:
-    from sparklog.spark.history import offsets_at, stitched
-    from sparklog.spark.history_plan import plan_auto
+    from sparklog.spark.lake.history import offsets_at, stitched
+    from sparklog.spark.lake.history_plan import plan_auto
+    from sparklog.spark.lake.table_plan import plan_table
     from sparklog.spark.requirements import require_delta
-    from sparklog.spark.table_plan import plan_table
 
     if options["history"] == "auto":
         plan = planned(spark, files, options, plan_auto)

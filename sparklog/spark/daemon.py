@@ -25,33 +25,33 @@ _PLANS: Final = (
     "pyarrow",
     "pyspark.sql.conversion",
     "sparklog.metadata.history.files",
-    "sparklog.metadata.housekeeping",
+    "sparklog.metadata.upkeep.housekeeping",
     "sparklog.spark.datasource",
 )
 _COMMITS: Final = (
     "sparklog.metadata.history.files",
-    "sparklog.metadata.housekeeping",
-    "sparklog.spark.writers",
+    "sparklog.metadata.upkeep.housekeeping",
+    "sparklog.spark.writing.writers",
 )
 LOADED: Final = {
     "pyspark.worker": (
         "sparklog.log_reader.slices",
         "sparklog.log_writer.topic_writer",
         "sparklog.record.record_batches",
-        "sparklog.spark.batch_reader",
-        "sparklog.spark.read_task",
-        "sparklog.spark.stream_reader",
-        "sparklog.spark.writers",
+        "sparklog.spark.reading.batch_reader",
+        "sparklog.spark.reading.read_task",
+        "sparklog.spark.reading.stream_reader",
+        "sparklog.spark.writing.writers",
     ),
     "pyspark.sql.worker.lookup_data_sources": ("sparklog.spark.datasource",),
     "pyspark.sql.worker.create_data_source": ("sparklog.spark.datasource",),
-    "pyspark.sql.worker.plan_data_source_read": (*_PLANS, "sparklog.spark.batch_reader"),
-    "pyspark.sql.worker.write_into_data_source": (*_PLANS, "sparklog.spark.writers"),
+    "pyspark.sql.worker.plan_data_source_read": (*_PLANS, "sparklog.spark.reading.batch_reader"),
+    "pyspark.sql.worker.write_into_data_source": (*_PLANS, "sparklog.spark.writing.writers"),
     "pyspark.sql.worker.commit_data_source_write": _COMMITS,
     "pyspark.sql.worker.python_streaming_sink_runner": _COMMITS,
     "pyspark.sql.streaming.python_streaming_source_runner": (
         *_PLANS,
-        "sparklog.spark.stream_reader",
+        "sparklog.spark.reading.stream_reader",
     ),
 }
 """By the name of the module that the workers run: the modules that are loaded with it."""
@@ -65,7 +65,7 @@ def load(worker_module: str, further: Sequence[str] = ()) -> None:
         for name in (worker_module, *LOADED[worker_module]):
             import_module(name)
     if LOADED.get(worker_module) == _COMMITS:
-        import_module("sparklog.metadata.entry").engine()  # looks up sparklog's version, once
+        import_module("sparklog.metadata.codec.entry").engine()  # looks up sparklog's version, once
     for name in further:
         with suppress(ImportError):
             import_module(name)

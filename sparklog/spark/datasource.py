@@ -18,8 +18,7 @@ from pyspark.sql.types import StructType
 from sparklog.errors import InvalidOptionError, SparklogError
 from sparklog.spark.access import Access
 from sparklog.spark.connect import is_connect
-from sparklog.spark.session import require_pyarrow, require_workers
-from sparklog.spark.table_options import (
+from sparklog.spark.lake.table_options import (
     MARKED,
     PATH,
     is_new_table,
@@ -28,6 +27,7 @@ from sparklog.spark.table_options import (
     with_options,
     without_sparks_own,
 )
+from sparklog.spark.session import require_pyarrow, require_workers
 
 
 class RefusedStream(DataSourceStreamReader):

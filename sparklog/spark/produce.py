@@ -15,9 +15,9 @@ from sparklog.config.connector import without_connector_options
 from sparklog.config.options import PRODUCE_OPTIONS, parse_options
 from sparklog.errors import UsageError
 from sparklog.spark.connect import require_classic
-from sparklog.spark.produce_result import ProduceResult
 from sparklog.spark.schema import input_columns
 from sparklog.spark.session import require_workers
+from sparklog.spark.writing.produce_result import ProduceResult
 from sparklog.storage import open_files
 
 
@@ -46,8 +46,8 @@ def produce(
     and the place of the batch's row 0: its number in a Spark partition (`spark_partition_id`; if
     `clustered`, after the shuffle). An error of the DataFrame itself is Spark's.
     """
-    from sparklog.spark.write_job import WriteJob, writing_catalog
-    from sparklog.spark.write_rows import written_segments
+    from sparklog.spark.writing.write_job import WriteJob, writing_catalog
+    from sparklog.spark.writing.write_rows import written_segments
 
     require_batch(df)
     require_workers(df.sparkSession)

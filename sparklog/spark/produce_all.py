@@ -17,14 +17,14 @@ from sparklog.config.options import PRODUCE_OPTIONS, TOPIC, parse_options
 from sparklog.errors import InvalidOptionError
 from sparklog.spark.commit_group import Offsets, OffsetsJson, flat
 from sparklog.spark.produce import require_batch
-from sparklog.spark.produce_result import ProduceResult
 from sparklog.spark.schema import input_columns
 from sparklog.spark.session import require_workers
+from sparklog.spark.writing.produce_result import ProduceResult
 from sparklog.storage import open_files
 
 if TYPE_CHECKING:
     from sparklog.metadata.catalog import Catalog
-    from sparklog.spark.write_job import WriteJob
+    from sparklog.spark.writing.write_job import WriteJob
     from sparklog.transactions.with_offsets import GroupOffsets
 
 _OPTIONS = tuple(one for one in PRODUCE_OPTIONS if one is not TOPIC)
@@ -48,7 +48,7 @@ def produce_all(
     commit its offsets), InvalidGroupIdError, OffsetOutOfRangeError. Then nothing of any topic or
     group is visible, except perhaps after CommitOutcomeUnknownError.
     """
-    from sparklog.spark.write_job import WriteJob, writing_catalog
+    from sparklog.spark.writing.write_job import WriteJob, writing_catalog
 
     if not frames:
         raise InvalidOptionError("produce_all takes at least one DataFrame", option="frames")
@@ -87,8 +87,8 @@ class _JointWrite:
     def run(self, given: Mapping[str, Any]) -> ProduceResult:
         """Write everything, unless it has landed already."""
         from sparklog.log_writer import PRODUCE
-        from sparklog.spark.write_job import result_of
-        from sparklog.spark.write_rows import written_segments
+        from sparklog.spark.writing.write_job import result_of
+        from sparklog.spark.writing.write_rows import written_segments
         from sparklog.transactions.with_offsets import commit_with_offsets
 
         if self._has_landed(given["txnAppId"], given["txnVersion"]):
@@ -116,7 +116,7 @@ class _JointWrite:
 
     def _check_groups(self) -> None:
         """Refuse offsets that cannot be committed, before anything is written."""
-        from sparklog.coordinator.offset_checks import check_offsets
+        from sparklog.coordinator.commits.offset_checks import check_offsets
 
         for group_id, some in self.offsets.items():
             check_offsets(self.catalog, group_id, some)

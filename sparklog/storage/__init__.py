@@ -1,7 +1,8 @@
 """The files of a log dir, on a file system or in an object store.
 
-`files.py` is the interface, and the place to start. `open_files` picks the implementation; this
-package imports no heavy module by itself.
+`files.py` is the interface, and the place to start. `open_files` picks the implementation: `local`,
+`objects/` (S3, Google Cloud Storage, Azure) or `memory`. This package imports no heavy module by
+itself.
 """
 
 from sparklog.storage.files import Files, FileStat, NewFile

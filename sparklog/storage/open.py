@@ -53,8 +53,8 @@ def open_files(
     """
     scheme, rest = _split(log_dir)
     if scheme in _SHAPES:
-        from sparklog.storage.newest import RememberingFiles
-        from sparklog.storage.object_store import ObjectFiles
+        from sparklog.storage.objects.newest import RememberingFiles
+        from sparklog.storage.objects.object_store import ObjectFiles
 
         uri = _store_uri(log_dir, scheme, rest)
         given = storage_options(options or {}, os.environ, _STORES[scheme])

@@ -30,7 +30,7 @@ from sparklog.errors import (
     MissingFileError,
     StorageError,
 )
-from sparklog.metadata.entry import engine
+from sparklog.metadata.codec.entry import engine
 from sparklog.storage.files import Files
 from sparklog.table import checkpoint
 from sparklog.table.checkpoint import SIDECAR

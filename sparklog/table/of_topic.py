@@ -9,8 +9,8 @@ from sparklog.clock import Clock
 from sparklog.config.topic import TopicConfig
 from sparklog.errors import CommitConflictError, LateWriterError, UsageError
 from sparklog.metadata.catalog import Catalog, topic_directory
-from sparklog.metadata.edit import LogVersion
-from sparklog.metadata.image import TopicImage
+from sparklog.metadata.state.edit import LogVersion
+from sparklog.metadata.state.image import TopicImage
 from sparklog.model import TopicDescription
 from sparklog.storage.files import Files
 from sparklog.table.delta_log import DeltaLog, TableCommit

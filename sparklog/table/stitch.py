@@ -13,7 +13,7 @@ offsets of aborted transactions.
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from sparklog.metadata.partition_log import PartitionLog
+from sparklog.metadata.state.partition_log import PartitionLog
 from sparklog.model import READ_COMMITTED
 from sparklog.table.marks import Mark
 

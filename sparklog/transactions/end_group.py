@@ -17,10 +17,10 @@ from sparklog.errors import CommitConflictError, ErrorCode, LateWriterError, Spa
 from sparklog.group_commit.append_writer import ROUNDS_MAX, AppendWriter
 from sparklog.group_commit.companions import Places
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.edit import Done, Edit
-from sparklog.metadata.image import Image
 from sparklog.metadata.log import Committed
 from sparklog.metadata.plans.transactions import NOT_AN_ID, Ending
+from sparklog.metadata.state.edit import Done, Edit
+from sparklog.metadata.state.image import Image
 from sparklog.transactions.ending import (
     Appends,
     Decision,

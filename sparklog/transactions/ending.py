@@ -18,16 +18,16 @@ from typing import Final, NamedTuple
 
 from sparklog.config import TopicConfig
 from sparklog.coordinator.batches import batch_of, spread
-from sparklog.coordinator.offsets import offset_record
+from sparklog.coordinator.commits.offsets import offset_record
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.group_commit.companions import Places
-from sparklog.metadata.edit import Done, Edit, OpenTransaction, TopicEdit
-from sparklog.metadata.image import Image, PartitionLog, TopicImage
 from sparklog.metadata.plans.transactions import NOT_AN_ID, Ending
-from sparklog.metadata.producers import ProducerState
-from sparklog.metadata.transactions import PendingOffset
+from sparklog.metadata.state.edit import Done, Edit, OpenTransaction, TopicEdit
+from sparklog.metadata.state.image import Image, PartitionLog, TopicImage
+from sparklog.metadata.state.producers import ProducerState
+from sparklog.metadata.state.transactions import PendingOffset
 from sparklog.model import AbortedRange, SegmentEntry, SegmentKey, TopicPartition
 from sparklog.record.markers import ABORT, COMMIT, encode_marker
 from sparklog.transactions.pieces import Piece, in_a_row, row_of

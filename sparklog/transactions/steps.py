@@ -5,7 +5,7 @@ from collections.abc import Container, Sequence
 from functools import partial
 from typing import Final
 
-from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, offsets_topic
+from sparklog.coordinator.commits.offsets_topic import NUM_PARTITIONS, offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import (
     CommitConflictError,
@@ -14,8 +14,6 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.cluster import RANDOM_ID_BYTES, random_producer_id
-from sparklog.metadata.image import Image
 from sparklog.metadata.plans.transactions import (
     NOBODY,
     Ending,
@@ -32,7 +30,9 @@ from sparklog.metadata.plans.transactions import (
     with_partitions,
     without_offsets,
 )
-from sparklog.metadata.transactions import (
+from sparklog.metadata.state.cluster import RANDOM_ID_BYTES, random_producer_id
+from sparklog.metadata.state.image import Image
+from sparklog.metadata.state.transactions import (
     PendingOffset,
     TransactionalId,
     TransactionPartition,

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from sparklog.metadata.edit import Done, Edit
-from sparklog.metadata.image import Image
-from sparklog.metadata.transactions import TransactionalId, TransactionalIds
+from sparklog.metadata.state.edit import Done, Edit
+from sparklog.metadata.state.image import Image
+from sparklog.metadata.state.transactions import TransactionalId, TransactionalIds
 
 EXPIRE: Final = "EXPIRE TRANSACTIONAL IDS"
 ID_EXPIRATION_MS: Final = 7 * 24 * 3600 * 1000

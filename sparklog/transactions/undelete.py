@@ -16,13 +16,13 @@ from sparklog.errors import CommitConflictError, LateWriterError, SparklogError
 from sparklog.group_commit.append_writer import ROUNDS_MAX, AppendWriter
 from sparklog.group_commit.companions import Places
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.cluster import FIRST_PRODUCER_ID
-from sparklog.metadata.edit import Done, Edit
-from sparklog.metadata.image import Image, PartitionLog
 from sparklog.metadata.log import Committed
 from sparklog.metadata.plans.topics import restored
 from sparklog.metadata.plans.transactions import NOT_AN_ID, Ending, to_abort
-from sparklog.metadata.transactions import TransactionalId, TransactionPartition
+from sparklog.metadata.state.cluster import FIRST_PRODUCER_ID
+from sparklog.metadata.state.edit import Done, Edit
+from sparklog.metadata.state.image import Image, PartitionLog
+from sparklog.metadata.state.transactions import TransactionalId, TransactionPartition
 from sparklog.model import TopicDescription
 from sparklog.transactions.ending import StaleEndError, appends_of, edit_of, pieces_of, topics_of
 

@@ -13,15 +13,15 @@ from typing import Final
 
 from sparklog.config import TopicConfig
 from sparklog.coordinator.batches import batch_of, spread
+from sparklog.coordinator.commits.offset_checks import check_offsets
 from sparklog.coordinator.group_log import TRIES_MAX, GroupLog, PlannedAppend
-from sparklog.coordinator.offset_checks import check_offsets
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommitRequest, CommittedOffset
 from sparklog.errors import CommitConflictError, InvalidOptionError
 from sparklog.group_commit.companions import Places
 from sparklog.metadata.catalog import Catalog, Landed, Write
-from sparklog.metadata.edit import TopicEdit
-from sparklog.metadata.image import TopicImage
+from sparklog.metadata.state.edit import TopicEdit
+from sparklog.metadata.state.image import TopicImage
 from sparklog.model import SegmentEntry, TopicDescription, TopicPartition
 from sparklog.transactions.pieces import Piece, in_a_row, row_of, written
 

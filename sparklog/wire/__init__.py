@@ -1,20 +1,16 @@
 """The gateway: Kafka's protocol on a log dir, without a broker and without a JVM.
 
-    server             listeners, signals; settings, listeners, processes, side_port     asyncio
-    connection         one client: frames in, answers out in the order of its requests  asyncio
-    frames, headers    bytes to frames, and a frame's header                            sans I/O
-    versions           THE table: the APIs that are served, and their versions
-    messages           bodies of requests and answers, by kio's schemas                 sans I/O
-    reading, writing   bodies of APIs that are called often, by hand                    sans I/O
-    sending            answers to the socket, without a copy where that is possible     asyncio
-    session            the client: sasl, scram (its authentication), authorization (its rights)
-    handlers           make the answers to requests; one module for related APIs
+    serving/           listeners, signals; one client: frames in, answers out in order   asyncio
+    protocol/          frames, headers, bodies; `versions`: THE table of APIs            sans I/O
+    security/          the client of a connection: its authentication and its rights
+    handlers/          make the answers to requests; one module for related APIs
+    sending            answers to the socket, without a copy where that is possible      asyncio
     gateway            the state that handlers share: topics, commits, instances
     instances          the gateways of a log dir; membership: which of them are alive
-    coordinators       the groups of this instance; owned_shard: one partition of them
+    groups/            the groups of this instance
     watch              fetches that wait for records; looks: reads of the newest image
     limits, throttle   how many connections and bytes there may be; when producers have to wait
-    configs            configs as clients see them; broker_configs: the settings of this instance
+    settings           the options; configs: those of topics and brokers, as clients see them
     tidying            the housekeeper, a process beside the gateway: merges, compaction, folds
     transaction_ends   aborts transactions that have timed out
 

@@ -12,17 +12,17 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.admin.each import Outcome
 from sparklog.admin.kafka_metrics import KafkaMetrics
 from sparklog.clock import Clock
-from sparklog.coordinator.offsets_topic import offsets_topic
+from sparklog.coordinator.commits.offsets_topic import offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import LogDirError, SparklogError, TopicExistsError
 from sparklog.group_commit.appends import AppendCommit, AppendLimits
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.log_reader.ranges import BatchRanges
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.cluster import Endpoint
-from sparklog.metadata.housekeeping import keep_house_late
-from sparklog.metadata.image import Image
 from sparklog.metadata.plans.topics import unknown_topic
+from sparklog.metadata.state.cluster import Endpoint
+from sparklog.metadata.state.image import Image
+from sparklog.metadata.upkeep.housekeeping import keep_house_late
 from sparklog.model import TopicDescription
 from sparklog.service.housekeeper import Housekeeper
 from sparklog.storage import open_files
@@ -30,14 +30,14 @@ from sparklog.storage.log_dir import open_log_dir
 from sparklog.tokens import Tokens
 from sparklog.transactions.end_group import EndGroup
 from sparklog.transactions.steps import Transactions
-from sparklog.wire.coordinators import Coordinators
-from sparklog.wire.frames import LargeFrames, new_buffer
+from sparklog.wire.groups.coordinators import Coordinators
 from sparklog.wire.instances import Instances, instance_of, leader_of
 from sparklog.wire.limits import Limits
 from sparklog.wire.looks import Looks
 from sparklog.wire.membership import Membership, try_to_leave
 from sparklog.wire.metrics import Metrics
 from sparklog.wire.producer_ids import ProducerIds
+from sparklog.wire.protocol.frames import LargeFrames, new_buffer
 from sparklog.wire.sending import Sent
 from sparklog.wire.settings import Settings
 from sparklog.wire.standstill import Standstill
@@ -47,7 +47,7 @@ from sparklog.wire.transaction_ends import TransactionEnds
 from sparklog.wire.watch import Watch
 
 if TYPE_CHECKING:
-    from sparklog.wire.connection import Connection
+    from sparklog.wire.serving.connection import Connection
 
 Answer = TypeVar("Answer")
 LOOKUPS_LOCAL: Final = 2

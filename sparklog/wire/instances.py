@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from sparklog.metadata.cluster import Broker, Endpoint
+from sparklog.metadata.state.cluster import Broker, Endpoint
 
 
 class Instance(NamedTuple):

@@ -8,7 +8,7 @@ store a look is a request over the network: with one look for each of them, requ
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from sparklog.metadata.image import Image
+from sparklog.metadata.state.image import Image
 
 
 class Looks:

@@ -18,11 +18,11 @@ import orjson
 from sparklog.clock import Clock
 from sparklog.coordinator.alive import DEAD_MS, sign_of_life, sign_path
 from sparklog.errors import CommitConflictError, SparklogError
-from sparklog.metadata.cluster import Broker, Endpoint
-from sparklog.metadata.edit import Done, Edit
-from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.plans.cluster import with_broker, without_broker
+from sparklog.metadata.state.cluster import Broker, Endpoint
+from sparklog.metadata.state.edit import Done, Edit
+from sparklog.metadata.state.image import Image
 
 HEARTBEAT_MS: Final = 3_000
 """How often a gateway shows that it lives."""

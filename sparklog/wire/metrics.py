@@ -12,7 +12,7 @@ from prometheus_client.core import (
 )
 
 from sparklog.service.metrics import Latencies, committed
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 
 if TYPE_CHECKING:
     from sparklog.wire.gateway import Gateway

@@ -5,10 +5,10 @@ import os
 from collections.abc import Awaitable, Callable, Iterator
 
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.cluster import RANDOM_ID_BYTES, random_producer_id
-from sparklog.metadata.edit import Edit
-from sparklog.metadata.image import Image
 from sparklog.metadata.plans.cluster import producer_id_block
+from sparklog.metadata.state.cluster import RANDOM_ID_BYTES, random_producer_id
+from sparklog.metadata.state.edit import Edit
+from sparklog.metadata.state.image import Image
 
 Block = Callable[[], range]
 """Takes a block; it may wait for a commit."""

@@ -12,7 +12,7 @@ from sparklog.service.settings import CONFIG, Texts, split
 Positive = Annotated[int, Field(gt=0)]
 Partitions = Annotated[int, Field(gt=0, le=PARTITIONS_MAX)]
 Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-"""One of `sparklog.wire.sasl.MECHANISMS`."""
+"""One of `sparklog.wire.security.sasl.MECHANISMS`."""
 INT_MAX = 2**31 - 1
 MIB = 1024 * 1024
 

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from math import ceil
 from typing import Final, TypeVar
 
-from sparklog.metadata.image import PartitionLog
+from sparklog.metadata.state.image import PartitionLog
 
 LATE_MS: Final = 10_000
 """A round takes a few seconds, and the pause before it two."""

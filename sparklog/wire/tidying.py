@@ -24,13 +24,13 @@ from sparklog.garbage import seldom_collected
 from sparklog.log.names import SHARED
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.leases import Leases
+from sparklog.maintenance.merging.tail import merge_tails, merge_tails_in_turn
 from sparklog.maintenance.runner import alone
-from sparklog.maintenance.tail import merge_tails, merge_tails_in_turn
-from sparklog.maintenance.vacuum_overdue import VACUUM_JOB, overdue_steps
+from sparklog.maintenance.vacuuming.vacuum_overdue import VACUUM_JOB, overdue_steps
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.housekeeping import keep_house_while
-from sparklog.metadata.image import Image, PartitionLog
 from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.state.image import Image, PartitionLog
+from sparklog.metadata.upkeep.housekeeping import keep_house_while
 from sparklog.model import TopicDescription
 from sparklog.service.housekeeper import Service, work_for
 from sparklog.storage import open_files
@@ -166,7 +166,7 @@ class Tidying:
 
     def _compact_partition(self, topic: TopicDescription, number: int) -> bool:
         # Imported here: its kernels take more memory than all else, and few gateways need them.
-        from sparklog.maintenance.compact import compact_partition
+        from sparklog.maintenance.compaction.compact import compact_partition
 
         outcome = compact_partition(JobContext(self._catalog, LocalFleet()), topic, number)
         for problem in () if outcome is None else outcome.problems:

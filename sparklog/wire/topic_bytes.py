@@ -17,10 +17,10 @@ from threading import Lock
 from typing import Final, NamedTuple
 
 from sparklog.log.names import INTERNAL_TOPICS
-from sparklog.metadata.image import TopicImage
+from sparklog.metadata.state.image import TopicImage
 from sparklog.model import TopicDescription
-from sparklog.wire.topic_ids import uuid_of
-from sparklog.wire.writing import Writer
+from sparklog.wire.protocol.topic_ids import uuid_of
+from sparklog.wire.protocol.writing import Writer
 
 NO_EPOCH: Final = -1
 """The leader epoch of a partition whose topic is not opened yet: clients then check nothing."""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from sparklog.errors import SparklogError
 from sparklog.log_reader.followed_topics import FollowedTopics
-from sparklog.metadata.image import Image
+from sparklog.metadata.state.image import Image
 
 Question: TypeAlias = Callable[[Image], bool]
 """Whether an image has the change that a fetch waits for."""

@@ -14,7 +14,7 @@ import pytest
 from sparklog.clock import ManualClock
 from sparklog.errors import StoragePermissionError
 from sparklog.storage import open_files
-from sparklog.storage.aws_credentials import ContainerCredentials, provided
+from sparklog.storage.objects.aws_credentials import ContainerCredentials, provided
 from sparklog.storage.settings import STORAGE_SETTINGS
 from tests.s3 import S3LogDir, S3Server
 from tests.store_proxy import Answer, Request, StoreProxy

@@ -4,10 +4,10 @@ import pytest
 
 from sparklog.clock import ManualClock
 from sparklog.fleet import LocalFleet
-from sparklog.maintenance.compact import compact
+from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import executed
-from sparklog.metadata.fold import fold
+from sparklog.metadata.upkeep.fold import fold
 from sparklog.storage import Files
 from tests.erasing import ALICE, SECRET, erased, holding, keyed, share
 from tests.logs import catalog, new_topic, rows

@@ -6,10 +6,10 @@ import pytest
 
 from sparklog.admin import AdminClient
 from sparklog.fleet import LocalFleet
-from sparklog.interop.export_log import ExportOptions, export_to
-from sparklog.interop.import_log import ImportOptions, import_log_dirs
+from sparklog.interop.exports.export_log import ExportOptions, export_to
+from sparklog.interop.imports.import_log import ImportOptions, import_log_dirs
 from sparklog.maintenance.job import JobContext
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, JobRun
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files

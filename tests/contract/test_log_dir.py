@@ -7,12 +7,12 @@ import pytest
 
 from sparklog.clock import ManualClock, SystemClock
 from sparklog.fleet import LocalFleet
-from sparklog.maintenance.compact import compact
+from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.job import Job, JobContext
 from sparklog.maintenance.leases import Leases
 from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO, JobRun, StepReport
-from sparklog.maintenance.vacuum import vacuum
+from sparklog.maintenance.vacuuming.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from tests.command_line import CommandLine

@@ -7,8 +7,8 @@ import pytest
 
 from sparklog.log.names import LOG_SUFFIX
 from sparklog.maintenance.build_index import build_index
-from sparklog.maintenance.merge_segments import merge_segments
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.merging.merge_segments import merge_segments
+from sparklog.maintenance.verification.verify import verify
 from sparklog.storage import open_files
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles

@@ -13,9 +13,9 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import DeltaError
 
 from sparklog.clock import ManualClock, SystemClock
-from sparklog.metadata.fold import fold
-from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.state.image import Image
+from sparklog.metadata.upkeep.fold import fold
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 from tests.edits import segment

@@ -11,8 +11,8 @@ from typing import Any
 
 from sparklog.admin import AdminClient
 from sparklog.fleet import LocalFleet
-from sparklog.interop.export_log import ExportOptions, export_into
-from sparklog.interop.import_log import ImportOptions, import_log_dirs
+from sparklog.interop.exports.export_log import ExportOptions, export_into
+from sparklog.interop.imports.import_log import ImportOptions, import_log_dirs
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 

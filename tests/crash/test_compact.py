@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.maintenance.compact import compact
+from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
 from tests.compaction import COMPACTED
 from tests.crash.maintenance import run

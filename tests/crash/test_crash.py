@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from sparklog.errors import CommitOutcomeUnknownError, StorageError
-from sparklog.metadata.fold import FOLD_EVERY, fold
 from sparklog.metadata.names import ENTRIES, HINT
+from sparklog.metadata.upkeep.fold import FOLD_EVERY, fold
 from sparklog.model import SHARED_PREFIX, OffsetRange
 from sparklog.storage import Files, open_files
 from sparklog.storage.memory import MemoryFiles, Operation
@@ -173,7 +173,7 @@ class TestObjectStore:
     ) -> None:
         """Steps: a probe, data, the edits if they are large, the entry, a fold if it is due."""
         new_log(template := MemoryFiles(), BEFORE, config)
-        monkeypatch.setattr("sparklog.metadata.fold.FOLD_EVERY", fold_every)
+        monkeypatch.setattr("sparklog.metadata.upkeep.fold.FOLD_EVERY", fold_every)
         monkeypatch.setattr("sparklog.metadata.log.EDITS_BYTES_MAX", edits_max)
         landed: list[bool] = []
         while True:

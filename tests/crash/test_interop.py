@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.interop import checkpoints, staging
-from sparklog.interop.broker_dir import LOCK_FILE
-from sparklog.interop.producer_snapshot import ProducerState, encode_snapshot
+from sparklog.interop import staging
+from sparklog.interop.broker_files import checkpoints
+from sparklog.interop.broker_files.broker_dir import LOCK_FILE
+from sparklog.interop.broker_files.producer_snapshot import ProducerState, encode_snapshot
 from tests.broker_files import T0, TRANSACTIONAL, batch, write_indexes, write_segment
 from tests.crash.interop import export_all, import_all
 from tests.crash.producer import in_process

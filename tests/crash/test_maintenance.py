@@ -11,9 +11,9 @@ import pytest
 from sparklog.log_writer import WriteOptions
 from sparklog.maintenance.build_index import build_index
 from sparklog.maintenance.job import Job
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.verification.verify import verify
 from tests.crash.maintenance import run
 from tests.crash.producer import in_process
 from tests.logs import append, image, log_files, rows

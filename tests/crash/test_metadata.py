@@ -12,14 +12,14 @@ import pytest
 
 from sparklog.clock import ManualClock
 from sparklog.log.names import CLUSTER_METADATA
-from sparklog.metadata import clean as c
-from sparklog.metadata.clean import clean
-from sparklog.metadata.fold import fold
 from sparklog.metadata.history import files as h
 from sparklog.metadata.history.read import history
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import ENTRIES
-from sparklog.metadata.repair import problems, repair
+from sparklog.metadata.upkeep import clean as c
+from sparklog.metadata.upkeep.clean import clean
+from sparklog.metadata.upkeep.fold import fold
+from sparklog.metadata.upkeep.repair import problems, repair
 from sparklog.storage.files import Files
 from tests.cutting import CrashingObjectFiles, CuttingProxy, copied, is_killed
 from tests.metadata_logs import (

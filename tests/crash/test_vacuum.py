@@ -10,9 +10,9 @@ from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock, SystemClock
 from sparklog.log_writer import PRODUCE, write_of
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
-from sparklog.maintenance.vacuum import vacuum
+from sparklog.maintenance.vacuuming.vacuum import vacuum
 from sparklog.metadata.catalog import RECEIPT_TTL_MS
-from sparklog.metadata.check import paths_of
+from sparklog.metadata.state.check import paths_of
 from sparklog.storage.memory import Operation
 from tests.crash.maintenance import run as run_job
 from tests.crash.producer import in_process

@@ -18,7 +18,7 @@ import zstandard
 
 from sparklog.admin import AdminClient
 from sparklog.fleet import LocalFleet
-from sparklog.interop.import_log import ImportOptions, import_log_dirs
+from sparklog.interop.imports.import_log import ImportOptions, import_log_dirs
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import Codec
 from sparklog.storage import open_files

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.log_writer import WriteOptions
-from sparklog.maintenance.compact import compact
+from sparklog.maintenance.compaction.compact import compact
 from sparklog.model import SegmentEntry
 from tests.compaction import COMPACTED
 from tests.kafka.dump import SegmentDump, SegmentFiles, dump_segments

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.metadata.edit import PartitionState, TopicEdit
+from sparklog.metadata.state.edit import PartitionState, TopicEdit
 from tests.command_line import CommandLine
 from tests.kafka.test_gateway_admin import run
 from tests.logs import append, catalog

@@ -11,10 +11,10 @@ from sparklog.interop import staging
 from sparklog.log_reader import TopicReader
 from sparklog.log_writer import WriteOptions, plan_write
 from sparklog.maintenance.build_index import build_index
-from sparklog.maintenance.compact import compact
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.compaction.compact import compact
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.verification.verify import verify
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from tests.command_line import CommandLine

@@ -8,13 +8,13 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from sparklog.admin import AdminClient
-from sparklog.coordinator.offsets_topic import offsets_topic
+from sparklog.coordinator.commits.offsets_topic import offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.metadata.catalog import Catalog
 from sparklog.record.scan import scan_batches
 from sparklog.storage import open_files
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.broker_files import batch, write_segment
 from tests.command_line import CommandLine
 from tests.kafka.broker import running_broker

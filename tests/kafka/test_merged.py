@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.log_writer import WriteOptions
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.model import SegmentEntry
 from tests.kafka.dump import SegmentFiles, assert_sound, dump_segments
 from tests.logs import append, image, new_topic

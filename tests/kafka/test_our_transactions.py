@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 
 from sparklog.admin import NewTopic
-from sparklog.interop.export_log import ExportOptions, export_into
+from sparklog.interop.exports.export_log import ExportOptions, export_into
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 from sparklog.storage import open_files

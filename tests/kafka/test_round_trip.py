@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.interop.export_log import ExportOptions, export_into
-from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dirs
+from sparklog.interop.exports.export_log import ExportOptions, export_into
+from sparklog.interop.imports.import_log import ImportOptions, PartitionReport, import_log_dirs
 from sparklog.log_reader import TopicReader
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.metadata.catalog import Catalog

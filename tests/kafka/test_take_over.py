@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.command_line import CommandLine
 from tests.kafka.broker import Broker, running_broker
 from tests.transactions import Instance

@@ -3,10 +3,10 @@
 from copy import deepcopy
 from typing import Any
 
-from sparklog.metadata import producers
-from sparklog.metadata.edit import Edit, EpochStart, Stamp, TopicEdit
-from sparklog.metadata.image import Image, TopicImage
-from sparklog.metadata.transactions import Added, TransactionalId
+from sparklog.metadata.state import producers
+from sparklog.metadata.state.edit import Edit, EpochStart, Stamp, TopicEdit
+from sparklog.metadata.state.image import Image, TopicImage
+from sparklog.metadata.state.transactions import Added, TransactionalId
 from sparklog.model import SegmentEntry
 
 State = dict[str, Any]

@@ -1,6 +1,6 @@
 """The naive twin of `metadata.producers`: it keeps every batch it ever took."""
 
-from sparklog.metadata.producers import SequencedBatch
+from sparklog.metadata.state.producers import SequencedBatch
 
 SEQUENCES = 2**31
 

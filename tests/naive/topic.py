@@ -1,7 +1,7 @@
 """One version of a topic, read whole as docs/format.md describes it, and asked by looking at all.
 
-It shares no code with sparklog.metadata.image, sparklog.log and sparklog.log_reader: every edit of
-every entry, every byte of every live segment, one after the other.
+It shares no code with sparklog.metadata.state.image, sparklog.log and sparklog.log_reader: every
+edit of every entry, every byte of every live segment, one after the other.
 """
 
 import struct
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.edit import TopicEdit
+from sparklog.metadata.state.edit import TopicEdit
 from sparklog.model import SegmentEntry, SegmentKey
 from sparklog.storage import open_files
 from tests.naive import log

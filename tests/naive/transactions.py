@@ -9,7 +9,7 @@ Answers are texts for what is refused: fenced, mapping, state, epoch, sequence.
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from sparklog.metadata.producers import SequencedBatch
+from sparklog.metadata.state.producers import SequencedBatch
 from tests.naive.producers import NaiveProducer
 
 LAST_EPOCH = 32_766

@@ -16,9 +16,9 @@ from fastapi.testclient import TestClient
 
 from sparklog.admin import AdminClient
 from sparklog.log_writer import WriteOptions
-from sparklog.maintenance.compact import compact
+from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.retention import retention
-from sparklog.metadata.edit import TopicEdit
+from sparklog.metadata.state.edit import TopicEdit
 from sparklog.model import TopicPartition
 from tests.logs import append, catalog, new_topic
 from tests.maintenance import run

@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from sparklog.admin import AdminClient
-from sparklog.rest.models3 import PARTITIONS_MAX
+from sparklog.rest.schemas.models3 import PARTITIONS_MAX
 from tests.rest.conftest import client_for, settings_for
 
 

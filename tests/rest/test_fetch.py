@@ -13,11 +13,11 @@ import pytest
 from fastapi.testclient import TestClient
 
 from sparklog.admin import AdminClient
-from sparklog.interop.import_log import ImportOptions, import_log_dirs
+from sparklog.interop.imports.import_log import ImportOptions, import_log_dirs
 from sparklog.metadata.catalog import Catalog
 from sparklog.record.decode import decode
 from sparklog.record.scan import scan_batches
-from sparklog.rest.media_types import ARROW, BINARY, JSON, RAW
+from sparklog.rest.payloads.media_types import ARROW, BINARY, JSON, RAW
 from sparklog.storage import open_files
 from tests.broker_files import TRANSACTIONAL, batch, marker, write_segment
 from tests.logs import append

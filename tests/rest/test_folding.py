@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.metadata.fold import FOLD_EVERY
+from sparklog.metadata.upkeep.fold import FOLD_EVERY
 from tests.logs import catalog
 from tests.rest.conftest import client_for, settings_for
 from tests.waiting import until

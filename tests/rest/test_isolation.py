@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from sparklog.metadata.edit import OpenTransaction, TopicEdit
+from sparklog.metadata.state.edit import OpenTransaction, TopicEdit
 from tests.logs import append, catalog
 from tests.rest.conftest import client_for, settings_for
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparklog.rest import json_parts
-from sparklog.rest.batch import batch_of
 from sparklog.rest.errors import ApiError
-from sparklog.rest.json_parts import list_parts, stream_parts
-from sparklog.rest.records import RECORDS_MAX, REFUSALS_MAX, rows_of, rows_of_stream
+from sparklog.rest.payloads import json_parts
+from sparklog.rest.payloads.batch import batch_of
+from sparklog.rest.payloads.json_parts import list_parts, stream_parts
+from sparklog.rest.payloads.records import RECORDS_MAX, REFUSALS_MAX, rows_of, rows_of_stream
 
 RECORDS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {},
@@ -148,7 +148,7 @@ class TestStream:
         body = json.dumps({"value": {"type": "JSON", "data": data}}, ensure_ascii=False).encode()
         body += end
         whole = rows_of_stream(body)
-        monkeypatch.setattr("sparklog.rest.records.PART_BYTES", 1)
+        monkeypatch.setattr("sparklog.rest.payloads.records.PART_BYTES", 1)
         in_one = rows_of_stream(body)
 
         assert in_one[0] == whole[0]

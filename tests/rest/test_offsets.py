@@ -9,10 +9,10 @@ import pytest
 from fastapi.testclient import TestClient
 
 from sparklog.admin import AdminClient, AlterConfigOp, NewTopic
-from sparklog.metadata.edit import TopicEdit
+from sparklog.metadata.state.edit import TopicEdit
 from sparklog.rest.app import create_app
-from sparklog.rest.bodies import BYTES_MAX
-from sparklog.rest.json_parts import VALUES_MAX
+from sparklog.rest.payloads.bodies import BYTES_MAX
+from sparklog.rest.payloads.json_parts import VALUES_MAX
 from sparklog.rest.service import FEW
 from tests.logs import append, catalog
 from tests.rest.conftest import TickingClock, client_for, settings_for

@@ -14,7 +14,7 @@ from sparklog.config.times import iso_time
 from sparklog.errors import CommitOutcomeUnknownError
 from sparklog.group_commit.rows import Rows
 from sparklog.model import TopicPartition
-from sparklog.rest.records import RECORDS_MAX
+from sparklog.rest.payloads.records import RECORDS_MAX
 from sparklog.rest.routes import produce3
 from sparklog.rest.service import Service
 from tests.logs import FOREVER, rows

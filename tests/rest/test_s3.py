@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 
 from sparklog.record.decode import decode
 from sparklog.record.scan import scan_batches
-from sparklog.rest.media_types import ARROW, RAW
+from sparklog.rest.payloads.media_types import ARROW, RAW
 from tests.logs import FOREVER, append, new_topic, values
 from tests.rest.conftest import client_for, settings_for
 from tests.rest.servers import Instance

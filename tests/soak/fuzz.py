@@ -24,23 +24,23 @@ from tests.damage import Log
 with atheris.instrument_imports(include=["sparklog"]):
     from sparklog.config import TopicConfig
     from sparklog.coordinator.records import GROUP_RECORDS, TRANSACTION_RECORDS, read_record
-    from sparklog.interop import checkpoints
-    from sparklog.interop.control_records import control_text
-    from sparklog.interop.dump_batches import RecordText
-    from sparklog.interop.dump_index import IndexChecks, dump_index, dump_time_index
-    from sparklog.interop.dump_log import DumpedFile, Findings, dump_log
+    from sparklog.interop.broker_files import checkpoints
+    from sparklog.interop.broker_files.control_records import control_text
+    from sparklog.interop.broker_files.index_checks import check_offset_index, check_time_index
+    from sparklog.interop.broker_files.producer_snapshot import read_snapshot
+    from sparklog.interop.broker_files.txn_index import read_txn_index
+    from sparklog.interop.dumps.dump_batches import RecordText
+    from sparklog.interop.dumps.dump_index import IndexChecks, dump_index, dump_time_index
+    from sparklog.interop.dumps.dump_log import DumpedFile, Findings, dump_log
     from sparklog.interop.epochs import Epochs
     from sparklog.interop.examine import Source, examine
-    from sparklog.interop.index_checks import check_offset_index, check_time_index
-    from sparklog.interop.producer_snapshot import read_snapshot
     from sparklog.interop.sequences import Sequences
     from sparklog.interop.transactions import Transactions
-    from sparklog.interop.txn_index import read_txn_index
     from sparklog.record.client_batch import check_client_batch
     from sparklog.record.layout import LENGTH, LOG_OVERHEAD, RECORDS
     from sparklog.storage.memory import MemoryFiles
-    from sparklog.wire.scram import ScramExchange
-    from sparklog.wire.versions import APIS
+    from sparklog.wire.protocol.versions import APIS
+    from sparklog.wire.security.scram import ScramExchange
     from tests.wire.bodies import read_request
 
 SECONDS: Final = 60

@@ -7,15 +7,15 @@ from typing import Any, Final
 from sparklog.clock import ManualClock, SystemClock
 from sparklog.fleet import LocalFleet
 from sparklog.maintenance.build_index import build_index
-from sparklog.maintenance.compact import compact
+from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.job import Job, JobContext
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import JobRun, StepReport
-from sparklog.maintenance.vacuum import vacuum
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.vacuuming.vacuum import vacuum
+from sparklog.maintenance.verification.verify import verify
 from sparklog.metadata.catalog import Catalog, topic_directory
-from sparklog.metadata.check import paths_of
+from sparklog.metadata.state.check import paths_of
 from sparklog.storage import open_files
 from tests.soak.history import Failed, Journal, Ran
 from tests.soak.setup import Life

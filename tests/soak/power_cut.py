@@ -16,9 +16,10 @@ from sparklog.clock import SystemClock
 from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import JobRun
-from sparklog.maintenance.verify import verify
-from sparklog.metadata import catalog, fold
+from sparklog.maintenance.verification.verify import verify
+from sparklog.metadata import catalog
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.upkeep import fold
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import META_PROPERTIES
 from tests.metadata_logs import keep_house_now

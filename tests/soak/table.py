@@ -36,10 +36,10 @@ from sparklog.log_reader.slices import read_slices
 from sparklog.maintenance.build_table import build_table
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import JobRun, StepReport
-from sparklog.maintenance.vacuum import vacuum
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.vacuuming.vacuum import vacuum
+from sparklog.maintenance.verification.verify import verify
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.image import PartitionLog
+from sparklog.metadata.state.image import PartitionLog
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED, TopicDescription
 from sparklog.record.decode import ALL
 from sparklog.record.record_batches import BatchMaker

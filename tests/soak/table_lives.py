@@ -26,14 +26,14 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import CommitConflictError
 from sparklog.fleet import LocalFleet
 from sparklog.group_commit.append_writer import AppendWriter
-from sparklog.interop.import_log import ImportOptions, import_log_dirs
+from sparklog.interop.imports.import_log import ImportOptions, import_log_dirs
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.maintenance import build_table as building
 from sparklog.maintenance import table_files
 from sparklog.maintenance.build_index import build_index
-from sparklog.maintenance.compact import compact
+from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.job import JobContext
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import JobRun, StepReport
 from sparklog.metadata.catalog import Catalog

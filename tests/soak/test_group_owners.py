@@ -27,14 +27,14 @@ from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.coordinator.alive import DEAD_MS
-from sparklog.coordinator.offsets import read_commit
-from sparklog.coordinator.offsets_topic import load, newest
+from sparklog.coordinator.commits.offsets import read_commit
+from sparklog.coordinator.commits.offsets_topic import load, newest
 from sparklog.coordinator.records import GROUP_RECORDS, OFFSETS_TOPIC, is_offset, read_record
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from sparklog.storage.files import Files
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.s3 import S3LogDir, s3_log_dir, s3_server
 from tests.soak.ways import LinkedWay, ProxiedWay, Way
 from tests.waiting import until

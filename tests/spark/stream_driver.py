@@ -21,8 +21,8 @@ from pyspark.sql.types import StructType
 
 from sparklog.spark import session
 from sparklog.spark.datasource import SparklogDataSource
-from sparklog.spark.stream_reader import StreamReader
-from sparklog.spark.writers import StreamWriter
+from sparklog.spark.reading.stream_reader import StreamReader
+from sparklog.spark.writing.writers import StreamWriter
 from tests.kafka.jars import SHORT_LIVED
 
 POINTS = ("after write", "before commit", "after commit", "in latestOffset", "in partitions")

@@ -8,7 +8,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # it has
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from sparklog.author import who
-from sparklog.metadata.fold import fold
+from sparklog.metadata.upkeep.fold import fold
 from tests.kafka.jars import DELTA, cache_dir, is_offline, jars
 from tests.logs import append, catalog, image, new_topic
 

@@ -14,7 +14,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from sparklog.interop.export_log import ExportOptions, export_into
+from sparklog.interop.exports.export_log import ExportOptions, export_into
 from sparklog.spark import produce
 from tests.kafka.broker import Broker, log_end_offsets, running_broker
 from tests.kafka.client import Client, Record, read_topic

@@ -117,7 +117,7 @@ class TestAuto:
     def test_lets_delta_find_the_files_of_a_table_that_has_many(
         self, read: Read, monkeypatch: pytest.MonkeyPatch, files_max: int, index: str
     ) -> None:
-        monkeypatch.setattr("sparklog.spark.table_part.FILES_MAX", files_max)
+        monkeypatch.setattr("sparklog.spark.lake.table_part.FILES_MAX", files_max)
         auto = read("auto")
 
         assert index in plan_of(auto)

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.admin import AdminClient
-from sparklog.interop.import_log import ImportOptions, import_log_dirs
+from sparklog.interop.imports.import_log import ImportOptions, import_log_dirs
 from sparklog.spark import consume
 from tests.compat.cases import BROKER
 from tests.logs import catalog, new_topic, rows

@@ -87,7 +87,7 @@ class TestHistory:
         self, read: Read, files_max: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Below 32 files Spark reads them itself, beyond by delta-spark."""
-        monkeypatch.setattr("sparklog.spark.table_part.FILES_MAX", files_max)
+        monkeypatch.setattr("sparklog.spark.lake.table_part.FILES_MAX", files_max)
         options = {"includeHeaders": "true"}
 
         auto, log = (read(history=one, **options).collect() for one in ("auto", "log"))

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from sparklog.wire.handlers.fetch_bodies import read_fetch_request
-from sparklog.wire.handlers.offset_commit import read_commit_request
-from sparklog.wire.handlers.produce_bodies import read_produce_request
-from sparklog.wire.headers import request_header
-from sparklog.wire.messages import parse
-from sparklog.wire.reading import Reader
-from sparklog.wire.versions import APIS, ApiKey
+from sparklog.wire.handlers.groups.offset_commit import read_commit_request
+from sparklog.wire.handlers.records.fetch_bodies import read_fetch_request
+from sparklog.wire.handlers.records.produce_bodies import read_produce_request
+from sparklog.wire.protocol.headers import request_header
+from sparklog.wire.protocol.messages import parse
+from sparklog.wire.protocol.reading import Reader
+from sparklog.wire.protocol.versions import APIS, ApiKey
 
 BY_HAND: Final[dict[ApiKey, Callable[[Reader, int], object]]] = {
     ApiKey.PRODUCE: read_produce_request,

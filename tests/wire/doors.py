@@ -15,7 +15,7 @@ from kio.static.primitive import i32Timedelta
 from sparklog.model import Codec, TopicDescription
 from sparklog.testing import Record as Written
 from sparklog.testing import TemporaryLogDir
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.client_batches import batch_of, with_fields
 from tests.naive.decode import BATCH_HEADER, read_log
 from tests.naive.records import Record

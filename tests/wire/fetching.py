@@ -10,8 +10,8 @@ from uuid import UUID
 from kio.static.primitive import i32Timedelta
 
 from sparklog.model import TopicDescription
-from sparklog.wire.topic_ids import uuid_of
-from sparklog.wire.versions import APIS, ApiKey
+from sparklog.wire.protocol.topic_ids import uuid_of
+from sparklog.wire.protocol.versions import APIS, ApiKey
 from tests.naive.decode import read_log
 from tests.wire.gateways import Client, request
 

@@ -21,10 +21,10 @@ from kio.serial import entity_reader, entity_writer
 from sparklog.clock import SystemClock
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
-from sparklog.wire.server import Server
+from sparklog.wire.protocol.versions import APIS, ApiKey
+from sparklog.wire.serving.server import Server
 from sparklog.wire.settings import Settings
 from sparklog.wire.tidying import Tidying
-from sparklog.wire.versions import APIS, ApiKey
 
 
 class RunningGateway:

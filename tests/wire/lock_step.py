@@ -18,11 +18,11 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
 from sparklog.errors import ErrorCode
-from sparklog.maintenance.compact import compact
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.compaction.compact import compact
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import FAILED
-from sparklog.metadata.producers import SequencedBatch
+from sparklog.metadata.state.producers import SequencedBatch
 from sparklog.model import Codec
 from tests.maintenance import run
 from tests.naive import log as naive

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 from sparklog.clock import ManualClock
-from sparklog.coordinator.offsets import offset_record
+from sparklog.coordinator.commits.offsets import offset_record
 from sparklog.coordinator.records import Record
 from sparklog.coordinator.requests import CommitRequest, CommittedOffset, FetchRequest
 from sparklog.coordinator.shard import Shard
@@ -13,7 +13,7 @@ from sparklog.coordinator.states import GroupLimits
 from sparklog.errors import SparklogError
 from sparklog.group_commit.appends import Append, AppendCommit, Appended
 from sparklog.model import TopicDescription, TopicPartition
-from sparklog.wire.owned_shard import Claimed, Log, OwnedShard
+from sparklog.wire.groups.owned_shard import Claimed, Log, OwnedShard
 
 TOPIC = TopicDescription("__consumer_offsets", "id", 50, {}, 0)
 FLIGHTS = TopicPartition("flights", 0)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kio.index import load_request_schema
 
-from sparklog.wire.versions import APIS, ApiKey
+from sparklog.wire.protocol.versions import APIS, ApiKey
 
 SOON: Final = timedelta(seconds=30)
 

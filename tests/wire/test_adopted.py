@@ -8,8 +8,8 @@ from kio.schema.errors import ErrorCode
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import CorruptionError, InvalidOptionError, LogDirError
-from sparklog.interop.export_log import ExportOptions, export_to
-from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dirs
+from sparklog.interop.exports.export_log import ExportOptions, export_to
+from sparklog.interop.imports.import_log import ImportOptions, PartitionReport, import_log_dirs
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from tests.wire.gateways import Client, gateway

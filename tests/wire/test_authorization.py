@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from sparklog.admin import NewTopic
 from sparklog.metadata.history.read import history
 from sparklog.tokens import EVERYBODY, Principal
-from sparklog.wire.versions import APIS, ApiKey
+from sparklog.wire.protocol.versions import APIS, ApiKey
 from tests.wire.fetching import fetched
 from tests.wire.gateways import Client, RunningGateway, request
 from tests.wire.grouping import GroupMember
@@ -371,7 +371,9 @@ def test_refuses_a_client_without_grants(
 ) -> None:
     if is_there:
         running.server.gateway.admin.create_topics([NewTopic(TOPIC, 1)])
-    monkeypatch.setattr("sparklog.wire.session.EVERYBODY", Principal(name="nobody", grants=()))
+    monkeypatch.setattr(
+        "sparklog.wire.security.session.EVERYBODY", Principal(name="nobody", grants=())
+    )
     with Client(running.port) as client:
         assert ask(client).error_code == code
 
@@ -380,7 +382,7 @@ def test_the_history_names_the_client(
     running: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alice = Principal(name="alice", grants=EVERYBODY.grants)
-    monkeypatch.setattr("sparklog.wire.session.EVERYBODY", alice)
+    monkeypatch.setattr("sparklog.wire.security.session.EVERYBODY", alice)
     with Client(running.port) as client:
         create(client, new("a"))
     log = running.server.gateway.catalog.log

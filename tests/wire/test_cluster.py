@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from sparklog.admin import NewTopic
 from sparklog.tokens import Grant, Principal, Resource, Scope
 from sparklog.wire.handlers.operations import Operation
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway
 from tests.wire.requests import body, newest, part, versions
 

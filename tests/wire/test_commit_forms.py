@@ -11,12 +11,12 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
 from sparklog.errors import StorageError
-from sparklog.metadata.image import Directory
+from sparklog.metadata.state.image import Directory
 from sparklog.tokens import EVERYBODY
-from sparklog.wire.handlers.commit_forms import PARTITIONS_MAX, Asked, CommitForm
-from sparklog.wire.handlers.offset_commit import read_commit_request
-from sparklog.wire.headers import request_header
-from sparklog.wire.reading import Reader
+from sparklog.wire.handlers.groups.commit_forms import PARTITIONS_MAX, Asked, CommitForm
+from sparklog.wire.handlers.groups.offset_commit import read_commit_request
+from sparklog.wire.protocol.headers import request_header
+from sparklog.wire.protocol.reading import Reader
 from tests.wire.gateways import Client, RunningGateway, frame_of, gateway
 from tests.wire.grouping import GroupMember, Offsets, alone
 

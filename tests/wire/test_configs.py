@@ -14,8 +14,8 @@ from sparklog.config import TOPIC_CONFIG_KEYS, ConfigType, TopicConfig
 from sparklog.tokens import Grant, Principal, Scope
 from sparklog.wire.broker_configs import _text, _type, broker_configs
 from sparklog.wire.configs import BROKER, SYNONYMS, TOPIC
+from sparklog.wire.protocol.versions import ApiKey
 from sparklog.wire.settings import Settings
-from sparklog.wire.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, gateway
 from tests.wire.requests import SOON, body, newest, part, versions
 from tests.wire.test_topics import CREATE, new

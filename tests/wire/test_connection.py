@@ -7,8 +7,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
-from sparklog.wire.connection import BYTES_MAX
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
+from sparklog.wire.serving.connection import BYTES_MAX
 from tests.waiting import until
 from tests.wire.fetching import Part, fetch_request
 from tests.wire.gateways import Client, RunningGateway, certificate_in, gateway, request

@@ -14,11 +14,11 @@ from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import NewTopic
 from sparklog.tokens import Grant, Principal, Resource, Scope
-from sparklog.wire.handlers import consumer_groups
-from sparklog.wire.handlers.group_members import ask_coordinator
+from sparklog.wire.handlers.groups import consumer_groups
+from sparklog.wire.handlers.groups.group_members import ask_coordinator
 from sparklog.wire.handlers.operations import NO_OPERATIONS, Operation
-from sparklog.wire.topic_ids import uuid_of
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.topic_ids import uuid_of
+from sparklog.wire.protocol.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, gateway
 from tests.wire.grouping import alone
 from tests.wire.requests import body, part
@@ -192,7 +192,7 @@ class TestHeartbeat:
     def test_a_topic_that_may_not_be_seen_is_refused(
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("sparklog.wire.session.EVERYBODY", READS_GROUPS)
+        monkeypatch.setattr("sparklog.wire.security.session.EVERYBODY", READS_GROUPS)
         with Client(client.socket.getpeername()[1]) as alice:
             assert beats(alice).error_code is ErrorCode.topic_authorization_failed
             answer = beats(alice, subscribed_topic_names=None, subscribed_topic_regex=".*")
@@ -242,7 +242,7 @@ class TestDescribe:
         self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         beats(client)
-        slow = import_module("sparklog.wire.handlers.consumer_groups"), "_member"
+        slow = import_module("sparklog.wire.handlers.groups.consumer_groups"), "_member"
         fields = {"group_ids": ("readers",), "include_authorized_operations": False}
         asked = body(DESCRIBE, 1, **fields)
         check_others_are_answered(running, monkeypatch, slow, lambda: client.send(asked))
@@ -258,7 +258,7 @@ class TestDescribe:
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         beats(client)
-        monkeypatch.setattr("sparklog.wire.session.EVERYBODY", READS_GROUPS)
+        monkeypatch.setattr("sparklog.wire.security.session.EVERYBODY", READS_GROUPS)
         with Client(client.socket.getpeername()[1]) as alice:
             found = described(alice)
         assert (found.error_code, found.members) == (ErrorCode.topic_authorization_failed, ())

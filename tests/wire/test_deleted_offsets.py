@@ -7,12 +7,13 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
 from sparklog.errors import InvalidOptionError, StorageError
-from sparklog.wire.coordinators import Coordinators
 from sparklog.wire.each import AT_ONCE
 from sparklog.wire.gateway import Gateway
-from sparklog.wire.handlers import Call, group_deletes
-from sparklog.wire.handlers.group_deletes import Places
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.groups.coordinators import Coordinators
+from sparklog.wire.handlers import Call
+from sparklog.wire.handlers.groups import group_deletes
+from sparklog.wire.handlers.groups.group_deletes import Places
+from sparklog.wire.protocol.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway
 from tests.wire.grouping import GroupMember
 from tests.wire.requests import body

@@ -10,16 +10,16 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
-from sparklog.coordinator.offsets_topic import load
+from sparklog.coordinator.commits.offsets_topic import load
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.requests import ListedGroup
-from sparklog.wire import coordinators
-from sparklog.wire.coordinators import Coordinators
 from sparklog.wire.each import AT_ONCE, each
 from sparklog.wire.gateway import CLAIMS_LOCAL
+from sparklog.wire.groups import coordinators
+from sparklog.wire.groups.coordinators import Coordinators
 from sparklog.wire.handlers import Call, Reply
 from sparklog.wire.handlers.partitions import QUICK as QUICK_PARTITIONS
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.grouping import QUICK, GroupMember
 from tests.wire.requests import body, part

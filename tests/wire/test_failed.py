@@ -16,11 +16,11 @@ from sparklog.errors import StorageError
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.metadata.follow import FollowedLog
 from sparklog.wire.configs import TOPIC
+from sparklog.wire.handlers.admin.cluster import METADATA_TOPIC
 from sparklog.wire.handlers.call import LONG_BYTES
-from sparklog.wire.handlers.cluster import METADATA_TOPIC
 from sparklog.wire.handlers.failed import _SHAPES, Shape, code_of
-from sparklog.wire.versions import ApiKey
-from sparklog.wire.writing import unsigned_varint
+from sparklog.wire.protocol.versions import ApiKey
+from sparklog.wire.protocol.writing import unsigned_varint
 from tests.wire.gateways import Client, RunningGateway, frame_of, gateway
 from tests.wire.requests import body, versions
 

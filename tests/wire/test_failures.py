@@ -14,10 +14,10 @@ from sparklog.admin import NewTopic
 from sparklog.errors import CommitConflictError, LogDirError, StorageError, StorageFullError
 from sparklog.storage.local import LocalFiles
 from sparklog.testing import TemporaryLogDir
-from sparklog.wire.connection import Connection
 from sparklog.wire.handlers import HANDLERS, Call, Reply
-from sparklog.wire.handlers.fetch_read import FetchRequest
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.handlers.records.fetch_read import FetchRequest
+from sparklog.wire.protocol.versions import ApiKey
+from sparklog.wire.serving.connection import Connection
 from tests.client_batches import client_batch
 from tests.waiting import until
 from tests.wire.fetching import NEWEST, Part, fetch_request, partitions_of, values

@@ -8,11 +8,11 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kio.schema.errors import ErrorCode
 
-from sparklog.metadata.edit import EpochStart, OpenTransaction, PartitionState, TopicEdit
+from sparklog.metadata.state.edit import EpochStart, OpenTransaction, PartitionState, TopicEdit
 from sparklog.model import AbortedRange, TopicDescription
 from sparklog.testing import Record, TemporaryTopic
 from sparklog.wire.instances import Instances
-from sparklog.wire.server import LET_GO_SWEEPS
+from sparklog.wire.serving.server import LET_GO_SWEEPS
 from tests.client_batches import client_batch
 from tests.wire.fetching import (
     MANY,

@@ -15,14 +15,14 @@ from kio.static.primitive import i32Timedelta
 
 from sparklog.errors import InvalidRequestError
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
-from sparklog.wire.handlers.fetch_bodies import (
+from sparklog.wire.handlers.records.fetch_bodies import (
     FetchAsked,
     PartAsked,
     TopicAsked,
     read_fetch_request,
 )
-from sparklog.wire.reading import Reader
-from sparklog.wire.versions import APIS, ApiKey
+from sparklog.wire.protocol.reading import Reader
+from sparklog.wire.protocol.versions import APIS, ApiKey
 
 API = APIS[ApiKey.FETCH]
 VERSIONS = st.integers(API.min_version, API.max_version)

@@ -7,7 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.model import TopicDescription
 from sparklog.testing import Record, TemporaryLogDir, TemporaryTopic
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.wire.fetching import (
     MANY,
@@ -85,7 +85,7 @@ class TestWaiting:
         """Goal: on an object store a client with many slices to read gets some of them in time."""
         for partition, value in ((0, "a"), (0, "b"), (1, "c")):
             flights.produce(Record(value, partition=partition))
-        monkeypatch.setattr("sparklog.wire.handlers.fetch_read.READ_MS", 0)
+        monkeypatch.setattr("sparklog.wire.handlers.records.fetch_read.READ_MS", 0)
         found = fetched(client, topic, Part(0), Part(1), wait_ms=MANY, min_bytes=MANY)
         assert [values(one) for one in found] == [["a"], []]
 

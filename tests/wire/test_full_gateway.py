@@ -7,7 +7,7 @@ import pytest
 from sparklog.admin import NewTopic
 from sparklog.group_commit.appends import AppendCommit
 from sparklog.testing import TemporaryLogDir
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.waiting import turns_until, until
 from tests.wire.fetching import NEWEST, Part, fetch_request

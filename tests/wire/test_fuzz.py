@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sparklog.errors import InvalidFrameError, InvalidRequestError
-from sparklog.wire.frames import (
+from sparklog.wire.protocol.frames import (
     BUFFER_BYTES,
     FREE_BYTES_MAX,
     REUSED_BYTES,
@@ -18,8 +18,8 @@ from sparklog.wire.frames import (
     LargeFrames,
     new_buffer,
 )
-from sparklog.wire.headers import read_varint, request_header
-from sparklog.wire.versions import APIS, ApiKey
+from sparklog.wire.protocol.headers import read_varint, request_header
+from sparklog.wire.protocol.versions import APIS, ApiKey
 from tests.wire.bodies import BY_HAND, read_request
 from tests.wire.gateways import Client, RunningGateway, frame_of, request
 from tests.wire.test_metadata import topics_asked

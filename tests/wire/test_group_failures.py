@@ -12,7 +12,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.waiting import until
 from tests.wire.gateways import Client
 from tests.wire.grouping import GroupMember, alone

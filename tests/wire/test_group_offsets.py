@@ -13,13 +13,13 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AlterConfigOp, NewTopic
-from sparklog.coordinator.offsets import offset_record
-from sparklog.coordinator.offsets_topic import offsets_topic
+from sparklog.coordinator.commits.offsets import offset_record
+from sparklog.coordinator.commits.offsets_topic import offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommitAnswer, CommittedOffset
 from sparklog.model import TopicPartition
 from sparklog.tokens import Grant, Principal, Resource, Scope
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, gateway, request
 from tests.wire.grouping import QUICK, GroupMember, alone
@@ -183,7 +183,7 @@ class TestAuthorization:
         scopes = frozenset({Scope.READ, Scope.ADMIN})
         grant = Grant(prefix="readers", scopes=scopes, resource=Resource.GROUP)
         principal = Principal(name="alice", grants=(grant,))
-        monkeypatch.setattr("sparklog.wire.session.EVERYBODY", principal)
+        monkeypatch.setattr("sparklog.wire.security.session.EVERYBODY", principal)
         with Client(running.port) as client:
             member.client = client
             refused = ErrorCode.topic_authorization_failed

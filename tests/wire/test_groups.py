@@ -10,17 +10,17 @@ from kio.schema.errors import ErrorCode
 from sparklog.admin import NewTopic
 from sparklog.clock import SystemClock
 from sparklog.coordinator.batches import batch_of
-from sparklog.coordinator.offsets import offset_record
+from sparklog.coordinator.commits.offsets import offset_record
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC, Record
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import NotCoordinatorError, StorageError
 from sparklog.group_commit.append_slots import Append, Appended, Slot
-from sparklog.metadata.cluster import Broker, Endpoint
+from sparklog.metadata.state.cluster import Broker, Endpoint
 from sparklog.model import TopicPartition
 from sparklog.wire.handlers.operations import NO_OPERATIONS, Operation
 from sparklog.wire.instances import instance_of
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.wire.gateways import Client, RunningGateway, gateway, request
 from tests.wire.grouping import QUICK, GroupMember, alone
@@ -270,14 +270,14 @@ class TestFailures:
     def test_a_claim_that_another_instance_was_before_with(
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("sparklog.wire.coordinators.claim", lambda *_: None)
+        monkeypatch.setattr("sparklog.wire.groups.coordinators.claim", lambda *_: None)
         assert GroupMember(client).join().error_code is ErrorCode.not_coordinator
 
     def test_a_storage_that_fails_is_no_last_word(
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with monkeypatch.context() as broken:
-            broken.setattr("sparklog.wire.coordinators.claim", fail)
+            broken.setattr("sparklog.wire.groups.coordinators.claim", fail)
             answer = GroupMember(client).join()
             assert answer.error_code is ErrorCode.coordinator_not_available
         assert alone(client).heartbeat() is ErrorCode.none
@@ -285,8 +285,10 @@ class TestFailures:
     def test_a_partition_that_cannot_be_read_is_not_claimed_and_the_log_says_why(
         self, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setattr("sparklog.wire.coordinators.load", fail)
-        monkeypatch.setattr("sparklog.wire.coordinators.claim", lambda *_: pytest.fail("claimed"))
+        monkeypatch.setattr("sparklog.wire.groups.coordinators.load", fail)
+        monkeypatch.setattr(
+            "sparklog.wire.groups.coordinators.claim", lambda *_: pytest.fail("claimed")
+        )
         assert GroupMember(client).join().error_code is ErrorCode.coordinator_not_available
         assert "was not taken over: the disk is gone" in caplog.text
 
@@ -310,7 +312,7 @@ class TestFailures:
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         alone(client)
-        monkeypatch.setattr("sparklog.wire.coordinators.live_topic", fail)
+        monkeypatch.setattr("sparklog.wire.groups.coordinators.live_topic", fail)
         assert client.ask(list_request(5)).error_code is ErrorCode.coordinator_not_available
 
     def test_groups_that_another_instance_has_claimed_are_its_own(
@@ -359,7 +361,9 @@ class TestAGatewayThatEnds:
     def test_claims_nothing(
         self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("sparklog.wire.coordinators.claim", lambda *_: pytest.fail("claimed"))
+        monkeypatch.setattr(
+            "sparklog.wire.groups.coordinators.claim", lambda *_: pytest.fail("claimed")
+        )
         running.server.gateway.coordinators.close()
         assert GroupMember(client).join().error_code is ErrorCode.not_coordinator
 
@@ -372,7 +376,7 @@ class TestAGatewayThatEnds:
             coordinators.close()
             return 1
 
-        monkeypatch.setattr("sparklog.wire.coordinators.claim", claimed)
+        monkeypatch.setattr("sparklog.wire.groups.coordinators.claim", claimed)
         assert GroupMember(client).join().error_code is ErrorCode.not_coordinator
 
 

@@ -6,7 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient, ConsumerGroupListing, NewTopic
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway
 from tests.wire.grouping import GroupMember
 from tests.wire.requests import body

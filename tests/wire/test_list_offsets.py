@@ -12,13 +12,13 @@ from kio.static.primitive import i32Timedelta
 from sparklog.admin import NewTopic
 from sparklog.errors import StorageError
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.edit import EpochStart, OpenTransaction, PartitionState, TopicEdit
-from sparklog.metadata.fold import fold
+from sparklog.metadata.state.edit import EpochStart, OpenTransaction, PartitionState, TopicEdit
+from sparklog.metadata.upkeep.fold import fold
 from sparklog.storage import open_files
 from sparklog.testing import Record, TemporaryLogDir
-from sparklog.wire.handlers.list_offsets import TOGETHER
 from sparklog.wire.handlers.partitions import QUICK
-from sparklog.wire.versions import APIS, ApiKey
+from sparklog.wire.handlers.records.list_offsets import TOGETHER
+from sparklog.wire.protocol.versions import APIS, ApiKey
 from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, gateway, request
 
 LATEST, EARLIEST, NEWEST_TIME, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
@@ -162,7 +162,7 @@ class TestListOffsets:
         self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         many = [("flights", number, LATEST) for number in range(QUICK + 1)]
-        slow = import_module("sparklog.wire.handlers.list_offsets"), "_at"
+        slow = import_module("sparklog.wire.handlers.records.list_offsets"), "_at"
         key, asked = ApiKey.LIST_OFFSETS, list_request(10, *many)
         check_others_are_answered(running, monkeypatch, slow, lambda: client.send(asked))
         unknown = (ErrorCode.unknown_topic_or_partition, -1, -1)
@@ -238,7 +238,7 @@ class TestOffsetForLeaderEpoch:
     def test_many_partitions_do_not_keep_other_clients_waiting(
         self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        slow = import_module("sparklog.wire.handlers.leader_epochs"), "_answer"
+        slow = import_module("sparklog.wire.handlers.records.leader_epochs"), "_answer"
         asked = self.asked(4, 1, *range(QUICK + 1))
         check_others_are_answered(running, monkeypatch, slow, lambda: client.send(asked))
         answer = client.receive(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4)

@@ -14,13 +14,13 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.errors import StorageError
 from sparklog.model import TopicDescription
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, frame_of
 from tests.wire.test_produce import answers, produce_request, values
 
-handler = import_module("sparklog.wire.handlers.produce")
+handler = import_module("sparklog.wire.handlers.records.produce")
 FEW = 2
 """With so few topics and parts the event loop itself works on a request here."""
 UNKNOWN = ErrorCode.unknown_topic_or_partition

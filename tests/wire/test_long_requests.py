@@ -12,17 +12,17 @@ import pytest
 from sparklog.admin import NewTopic
 from sparklog.coordinator.requests import PROTOCOLS_MAX, JoinRequest
 from sparklog.errors import ErrorCode
-from sparklog.wire.coordinators import Coordinators
 from sparklog.wire.gateway import LONG_AT_ONCE
-from sparklog.wire.handlers import transactions
+from sparklog.wire.groups.coordinators import Coordinators
 from sparklog.wire.handlers.call import LONG_BYTES, Call
 from sparklog.wire.handlers.partitions import QUICK
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.handlers.transactional import transactions
+from sparklog.wire.protocol.versions import ApiKey
 from tests.wire.fetching import Part, fetch_request
 from tests.wire.gateways import Client, RunningGateway, check_others_are_answered
 from tests.wire.requests import SOON, body, newest, part
 
-fetch = import_module("sparklog.wire.handlers.fetch")
+fetch = import_module("sparklog.wire.handlers.records.fetch")
 NUMBERS = tuple(range(LONG_BYTES // 4))
 NAMES = tuple(f"name-{number:05}" for number in NUMBERS)
 FETCH = fetch_request(12, "flights", *map(Part, NUMBERS))
@@ -123,21 +123,45 @@ def long_request(api: ApiKey) -> Any:
 @pytest.mark.parametrize(
     ("api", "module", "step"),
     [
-        (ApiKey.ELECT_LEADERS, "sparklog.wire.messages", "checked_items"),
-        (ApiKey.ELECT_LEADERS, "sparklog.wire.handlers.replicas", "_topic_of"),
-        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, "sparklog.wire.handlers.replicas", "_topic_of"),
-        (ApiKey.ALTER_REPLICA_LOG_DIRS, "sparklog.wire.handlers.log_dirs", "_code"),
-        (ApiKey.DELETE_RECORDS, "sparklog.wire.handlers.delete_records", "check_admin"),
-        (ApiKey.DELETE_RECORDS, "sparklog.wire.handlers.delete_records", "_answered"),
-        (ApiKey.DESCRIBE_TRANSACTIONS, "sparklog.wire.handlers.transaction_admin", "_described"),
-        (ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, "sparklog.wire.handlers.users", "_described"),
-        (ApiKey.JOIN_GROUP, "sparklog.wire.handlers.group_members", "_joining"),
-        (ApiKey.SYNC_GROUP, "sparklog.wire.handlers.group_members", "_syncing"),
-        (ApiKey.ADD_PARTITIONS_TO_TXN, "sparklog.wire.handlers.transactions", "_code"),
-        (ApiKey.OFFSET_FETCH, "sparklog.wire.handlers.group_offsets", "_told"),
-        (ApiKey.OFFSET_COMMIT, "sparklog.wire.handlers.offset_commit", "read_commit_request"),
-        (ApiKey.OFFSET_COMMIT, "sparklog.wire.handlers.offset_commit", "_judged"),
-        (ApiKey.OFFSET_COMMIT, "sparklog.wire.handlers.offset_commit", "written_commit_answer"),
+        (ApiKey.ELECT_LEADERS, "sparklog.wire.protocol.messages", "checked_items"),
+        (ApiKey.ELECT_LEADERS, "sparklog.wire.handlers.admin.replicas", "_topic_of"),
+        (
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            "sparklog.wire.handlers.admin.replicas",
+            "_topic_of",
+        ),
+        (ApiKey.ALTER_REPLICA_LOG_DIRS, "sparklog.wire.handlers.admin.log_dirs", "_code"),
+        (ApiKey.DELETE_RECORDS, "sparklog.wire.handlers.records.delete_records", "check_admin"),
+        (ApiKey.DELETE_RECORDS, "sparklog.wire.handlers.records.delete_records", "_answered"),
+        (
+            ApiKey.DESCRIBE_TRANSACTIONS,
+            "sparklog.wire.handlers.transactional.transaction_admin",
+            "_described",
+        ),
+        (
+            ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+            "sparklog.wire.handlers.admin.users",
+            "_described",
+        ),
+        (ApiKey.JOIN_GROUP, "sparklog.wire.handlers.groups.group_members", "_joining"),
+        (ApiKey.SYNC_GROUP, "sparklog.wire.handlers.groups.group_members", "_syncing"),
+        (
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            "sparklog.wire.handlers.transactional.transactions",
+            "_code",
+        ),
+        (ApiKey.OFFSET_FETCH, "sparklog.wire.handlers.groups.group_offsets", "_told"),
+        (
+            ApiKey.OFFSET_COMMIT,
+            "sparklog.wire.handlers.groups.offset_commit",
+            "read_commit_request",
+        ),
+        (ApiKey.OFFSET_COMMIT, "sparklog.wire.handlers.groups.offset_commit", "_judged"),
+        (
+            ApiKey.OFFSET_COMMIT,
+            "sparklog.wire.handlers.groups.offset_commit",
+            "written_commit_answer",
+        ),
     ],
 )
 @pytest.mark.usefixtures("topic")

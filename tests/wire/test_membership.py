@@ -11,13 +11,13 @@ from sparklog.admin import NewTopic
 from sparklog.clock import ManualClock
 from sparklog.coordinator.alive import DEAD_MS
 from sparklog.errors import DuplicateBrokerRegistrationError, MissingFileError, StorageError
-from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.state.cluster import Broker, Endpoint
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 from sparklog.wire import membership
 from sparklog.wire.membership import HEARTBEAT_MS, Membership, try_to_leave
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway, gateway, request
 from tests.wire.test_metadata import topics_asked
 

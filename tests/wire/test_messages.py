@@ -9,8 +9,8 @@ import pytest
 from kio.serial import entity_writer
 
 from sparklog.errors import InvalidRequestError
-from sparklog.wire.messages import encode, parse
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.messages import encode, parse
+from sparklog.wire.protocol.versions import ApiKey
 
 
 def by_kio(entity: Any) -> bytes:

@@ -19,18 +19,18 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.admin.each import EachTopic
 from sparklog.errors import StorageError, UnknownTopicError
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.fold import fold
+from sparklog.metadata.upkeep.fold import fold
 from sparklog.storage import open_files
 from sparklog.testing import TemporaryLogDir
 from sparklog.tokens import Grant, Principal, Scope
-from sparklog.wire import messages
+from sparklog.wire.handlers.admin.topics import PARTITIONS_MAX
 from sparklog.wire.handlers.call import LONG_BYTES
-from sparklog.wire.handlers.topics import PARTITIONS_MAX
-from sparklog.wire.topic_ids import uuid_of
-from sparklog.wire.versions import APIS, ApiKey
+from sparklog.wire.protocol import messages
+from sparklog.wire.protocol.topic_ids import uuid_of
+from sparklog.wire.protocol.versions import APIS, ApiKey
 from tests.wire.gateways import Client, RunningGateway, gateway, request
 
-handler = import_module("sparklog.wire.handlers.metadata")  # its package names a function so
+handler = import_module("sparklog.wire.handlers.admin.metadata")  # its package names a function so
 
 
 def versions(key: ApiKey) -> range:
@@ -271,7 +271,7 @@ class TestAuthorization:
         """The gateway, to whose clients only topics that begin with `a` are granted."""
         grant = Grant(prefix="a", scopes=frozenset({Scope.READ}))
         principal = Principal(name="alice", grants=(grant,))
-        monkeypatch.setattr("sparklog.wire.session.EVERYBODY", principal)
+        monkeypatch.setattr("sparklog.wire.security.session.EVERYBODY", principal)
         running.server.gateway.admin.create_topics([NewTopic("ab", 1), NewTopic("b", 1)])
         return running
 
@@ -299,7 +299,7 @@ class TestAuthorization:
     ) -> None:
         grant = Grant(prefix="", scopes=frozenset({Scope.WRITE}))
         principal = Principal(name="alice", grants=(grant,))
-        monkeypatch.setattr("sparklog.wire.session.EVERYBODY", principal)
+        monkeypatch.setattr("sparklog.wire.security.session.EVERYBODY", principal)
         with (
             gateway(tmp_path / "log", auto_create_topics_enable=True) as running,
             Client(running.port) as client,

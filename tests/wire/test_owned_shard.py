@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from sparklog.coordinator.batches import batch_of
-from sparklog.coordinator.offsets import offset_record
+from sparklog.coordinator.commits.offsets import offset_record
 from sparklog.coordinator.requests import (
     CommitRequest,
     CommittedOffset,

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from sparklog.coordinator import shard
-from sparklog.coordinator.offsets import offset_record
+from sparklog.coordinator.commits.offsets import offset_record
 from sparklog.coordinator.requests import CommitRequest, CommittedOffset
 from sparklog.errors import (
     CoordinatorNotAvailableError,

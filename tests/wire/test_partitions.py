@@ -14,9 +14,9 @@ from kio.schema.errors import ErrorCode
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.storage.memory import MemoryFiles
 from sparklog.tokens import Grant, Principal, Resource, Scope
-from sparklog.wire.handlers.log_dirs import _space
-from sparklog.wire.topic_ids import uuid_of
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.handlers.admin.log_dirs import _space
+from sparklog.wire.protocol.topic_ids import uuid_of
+from sparklog.wire.protocol.versions import ApiKey
 from tests.edits import append, segment
 from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, gateway
 from tests.wire.requests import SOON, body, newest, part, versions
@@ -236,7 +236,7 @@ class TestDescribeLogDirs:
     def test_does_not_keep_other_clients_waiting(
         self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        slow = import_module("sparklog.wire.handlers.log_dirs"), "_topic"
+        slow = import_module("sparklog.wire.handlers.admin.log_dirs"), "_topic"
         asked = body(LOG_DIRS, newest(LOG_DIRS), topics=None)
         check_others_are_answered(running, monkeypatch, slow, lambda: client.send(asked))
         [found] = client.receive(LOG_DIRS, newest(LOG_DIRS)).results
@@ -270,7 +270,7 @@ def test_what_may_not_be_seen_is_not_told(
     cluster = Grant(prefix="", scopes=scopes, resource=Resource.CLUSTER)
     grants = (Grant(prefix="b", scopes=scopes), cluster)
     me = Principal(name="me", grants=grants)
-    monkeypatch.setattr("sparklog.wire.session.EVERYBODY", me)
+    monkeypatch.setattr("sparklog.wire.security.session.EVERYBODY", me)
     with Client(running.port) as mine:
         assert told(describe(mine)) == [("b", [0, 1])]
         assert {name for name, _ in sizes(log_dir(mine))} == {"b"}

@@ -13,14 +13,14 @@ from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import StorageError
-from sparklog.metadata.edit import PartitionState, TopicEdit
 from sparklog.metadata.names import ENTRIES
+from sparklog.metadata.state.edit import PartitionState, TopicEdit
 from sparklog.model import TopicDescription
 from sparklog.storage.local import LocalFiles
 from sparklog.testing import TemporaryLogDir
 from sparklog.tokens import Principal
-from sparklog.wire.topic_ids import uuid_of
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.topic_ids import uuid_of
+from sparklog.wire.protocol.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.waiting import turns_until
 from tests.wire.gateways import Client, RunningGateway, gateway, request
@@ -275,7 +275,9 @@ def init_request(version: int, transactional_id: str | None = None) -> Any:
 def test_an_id_does_not_show_the_name_of_a_topic_that_may_not_be_written(
     running: RunningGateway, topic: TopicDescription, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparklog.wire.session.EVERYBODY", Principal(name="nobody", grants=()))
+    monkeypatch.setattr(
+        "sparklog.wire.security.session.EVERYBODY", Principal(name="nobody", grants=())
+    )
     asked = produce_request(13, uuid_of(topic.topic_id), (0, client_batch("a")))
     with Client(running.port) as client:
         [answer] = client.ask(asked).responses[0].partition_responses

@@ -16,7 +16,7 @@ from kio.static.primitive import i32Timedelta
 
 from sparklog.errors import ErrorCode, InvalidRecordError, InvalidRequestError
 from sparklog.group_commit.append_slots import Appended
-from sparklog.wire.handlers.produce_bodies import (
+from sparklog.wire.handlers.records.produce_bodies import (
     Failed,
     Outcome,
     Part,
@@ -25,10 +25,10 @@ from sparklog.wire.handlers.produce_bodies import (
     read_produce_request,
     written_produce_answer,
 )
-from sparklog.wire.messages import encode
-from sparklog.wire.reading import Reader
-from sparklog.wire.versions import APIS, ApiKey
-from sparklog.wire.writing import Writer
+from sparklog.wire.protocol.messages import encode
+from sparklog.wire.protocol.reading import Reader
+from sparklog.wire.protocol.versions import APIS, ApiKey
+from sparklog.wire.protocol.writing import Writer
 
 API = APIS[ApiKey.PRODUCE]
 BY_ID = 13

@@ -7,8 +7,8 @@ from confluent_kafka import Producer
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
-from sparklog.wire.handlers import producers
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.handlers.transactional import producers
+from sparklog.wire.protocol.versions import ApiKey
 from tests.client_batches import NOW_MS, client_batch
 from tests.wire.gateways import Client, RunningGateway, check_others_are_answered
 from tests.wire.requests import body, part

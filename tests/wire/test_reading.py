@@ -15,15 +15,15 @@ from kio.serial import entity_writer
 from sparklog.coordinator.requests import CommitRequest, CommittedOffset
 from sparklog.errors import InvalidRequestError
 from sparklog.model import TopicPartition
-from sparklog.wire.handlers.offset_commit import (
+from sparklog.wire.handlers.groups.offset_commit import (
     CommitTopic,
     read_commit_request,
     written_commit_answer,
 )
-from sparklog.wire.messages import encode
-from sparklog.wire.reading import ManyItemsError, Reader
-from sparklog.wire.versions import APIS, ApiKey
-from sparklog.wire.writing import Writer
+from sparklog.wire.protocol.messages import encode
+from sparklog.wire.protocol.reading import ManyItemsError, Reader
+from sparklog.wire.protocol.versions import APIS, ApiKey
+from sparklog.wire.protocol.writing import Writer
 
 API = APIS[ApiKey.OFFSET_COMMIT]
 VERSIONS = st.integers(API.min_version, API.max_version)

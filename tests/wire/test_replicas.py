@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
 from sparklog.wire.instances import leader_of
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.requests import SOON, body, newest, part, versions
 

@@ -6,8 +6,8 @@ import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.model import TopicDescription
+from sparklog.wire.protocol.versions import ApiKey
 from sparklog.wire.sending import HELD_BYTES_MAX
-from sparklog.wire.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.s3 import S3LogDir, S3Server, s3_log_dir, s3_server
 from tests.store_proxy import StoreProxy

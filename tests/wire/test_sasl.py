@@ -14,8 +14,8 @@ from kio.schema.errors import ErrorCode
 from sparklog.admin import NewTopic
 from sparklog.errors import StorageError
 from sparklog.metadata.plans.cluster import with_users
-from sparklog.wire.scram import HASHES, ITERATIONS, credential, salted_password
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
+from sparklog.wire.security.scram import HASHES, ITERATIONS, credential, salted_password
 from tests.rest.tokens import token_file
 from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, frame_of, gateway, request

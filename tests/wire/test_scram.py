@@ -5,7 +5,7 @@ from base64 import b64encode
 import pytest
 
 from sparklog.errors import SaslAuthenticationError
-from sparklog.wire.scram import HASHES, ITERATIONS, ScramExchange, credential
+from sparklog.wire.security.scram import HASHES, ITERATIONS, ScramExchange, credential
 
 KNOWN = credential("SCRAM-SHA-256", b"salted", b"salt", ITERATIONS)
 BINDING = b64encode(b"n,,").decode()

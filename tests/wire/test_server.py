@@ -13,13 +13,13 @@ import pytest
 
 from sparklog.clock import SystemClock
 from sparklog.errors import InvalidOptionError, LogDirError, SparklogError
-from sparklog.wire import server
 from sparklog.wire.limits import Limits
-from sparklog.wire.listeners import bind, bound_to
-from sparklog.wire.processes import RESTART_S, Processes, serve_one, settings_of_instances
-from sparklog.wire.server import Server
+from sparklog.wire.protocol.versions import ApiKey
+from sparklog.wire.serving import server
+from sparklog.wire.serving.listeners import bind, bound_to
+from sparklog.wire.serving.processes import RESTART_S, Processes, serve_one, settings_of_instances
+from sparklog.wire.serving.server import Server
 from sparklog.wire.settings import Settings
-from sparklog.wire.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway, gateway, request
 from tests.wire.test_metadata import topics_asked
 
@@ -88,9 +88,9 @@ class TestListeners:
 
 
 def test_no_kernel_is_loaded_before_it_listens() -> None:
-    code = "import sys, sparklog.wire.server as _; print(*sys.modules)"
+    code = "import sys, sparklog.wire.serving.server as _; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert "sparklog.wire.server" in run.stdout.split()
+    assert "sparklog.wire.serving.server" in run.stdout.split()
     assert [name for name in run.stdout.split() if ".record.kernels." in name] == []
 
 

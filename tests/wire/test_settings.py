@@ -8,8 +8,8 @@ from pydantic_settings import BaseSettings
 from sparklog.errors import InvalidOptionError
 from sparklog.rest.settings import Settings as RestSettings
 from sparklog.service.settings import NEVER_EMPTY, settings_of, split, variable_of
-from sparklog.wire.coordinators import INITIAL_MS, limits_of
-from sparklog.wire.sasl import MECHANISMS
+from sparklog.wire.groups.coordinators import INITIAL_MS, limits_of
+from sparklog.wire.security.sasl import MECHANISMS
 from sparklog.wire.settings import Settings
 
 

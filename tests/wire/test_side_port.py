@@ -17,9 +17,9 @@ from sparklog.admin.kafka_metrics import KafkaMetrics
 from sparklog.errors import StorageError
 from sparklog.metadata.follow import FollowedLog
 from sparklog.wire import gateway as wire_gateway
-from sparklog.wire import side_port
 from sparklog.wire.gateway import LONG_AT_ONCE
-from sparklog.wire.side_port import SidePort
+from sparklog.wire.serving import side_port
+from sparklog.wire.serving.side_port import SidePort
 from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.test_metadata import topics_asked

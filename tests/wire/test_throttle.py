@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 
 from sparklog.admin import NewTopic
-from sparklog.maintenance.tail import SLICES_MAX
-from sparklog.metadata.partition_log import PartitionLog
-from sparklog.metadata.segments import NO_PIECES, LiveSegments
+from sparklog.maintenance.merging.tail import SLICES_MAX
+from sparklog.metadata.state.partition_log import PartitionLog
+from sparklog.metadata.state.segments import NO_PIECES, LiveSegments
 from sparklog.model import SHARED_PREFIX
 from sparklog.service.housekeeper import Housekeeper
 from sparklog.wire import throttle
+from sparklog.wire.protocol.versions import ApiKey
 from sparklog.wire.throttle import (
     LAG_MS,
     LATE_MS,
@@ -26,7 +27,6 @@ from sparklog.wire.throttle import (
     Throttle,
     some_of,
 )
-from sparklog.wire.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.edits import segment
 from tests.waiting import until
@@ -50,7 +50,7 @@ def time_ms(late_ms: int, *slices: int) -> int:
     return found.time_ms(map(log_of, slices))
 
 
-produce = import_module("sparklog.wire.handlers.produce")
+produce = import_module("sparklog.wire.handlers.records.produce")
 LONG = SLICES_MANY + 1
 
 

@@ -11,15 +11,15 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
-from sparklog.coordinator.offsets_topic import claim, offsets_topic
+from sparklog.coordinator.commits.offsets_topic import claim, offsets_topic
 from sparklog.coordinator.placement import partition_of
 from sparklog.errors import StorageError
-from sparklog.maintenance import compact
+from sparklog.maintenance.compaction import compact
 from sparklog.maintenance.job import JobContext, Outcome
-from sparklog.maintenance.tail import SLICES_MAX
+from sparklog.maintenance.merging.tail import SLICES_MAX
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.fold import fold
-from sparklog.metadata.image import PartitionLog
+from sparklog.metadata.state.image import PartitionLog
+from sparklog.metadata.upkeep.fold import fold
 from sparklog.model import TopicDescription
 from sparklog.service import housekeeper
 from sparklog.service.housekeeper import Service
@@ -246,9 +246,9 @@ class TestKeeping:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setattr(tidying, "TOPICS_S", 0.001)
-        monkeypatch.setattr("sparklog.metadata.housekeeping.FOLD_EVERY", 8)
-        monkeypatch.setattr("sparklog.metadata.housekeeping.FOLD_PAUSE_MS", 1)
-        monkeypatch.setattr("sparklog.metadata.housekeeping.LOOK_S", 0.001)
+        monkeypatch.setattr("sparklog.metadata.upkeep.housekeeping.FOLD_EVERY", 8)
+        monkeypatch.setattr("sparklog.metadata.upkeep.housekeeping.FOLD_PAUSE_MS", 1)
+        monkeypatch.setattr("sparklog.metadata.upkeep.housekeeping.LOOK_S", 0.001)
         running.server.gateway.admin.create_topics([NewTopic("t", 1)])
         produced(client, SLICES_MAX + 1)
         there, here = os.pipe()

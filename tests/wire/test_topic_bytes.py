@@ -11,13 +11,13 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
-from sparklog.metadata.edit import PartitionState, Stamp, TopicEdit
-from sparklog.metadata.image import TopicImage
+from sparklog.metadata.state.edit import PartitionState, Stamp, TopicEdit
+from sparklog.metadata.state.image import TopicImage
 from sparklog.model import TopicDescription
 from sparklog.wire import topic_bytes
+from sparklog.wire.protocol.topic_ids import uuid_of
+from sparklog.wire.protocol.versions import ApiKey
 from sparklog.wire.topic_bytes import ENTRY_BYTES, NO_EPOCH, TopicBytes
-from sparklog.wire.topic_ids import uuid_of
-from sparklog.wire.versions import ApiKey
 from tests.wire.requests import versions
 
 LEADER = 7

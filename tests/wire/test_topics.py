@@ -12,8 +12,8 @@ from kio.schema.errors import ErrorCode
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import StorageError
 from sparklog.tokens import Grant, Principal, Scope
-from sparklog.wire.topic_ids import uuid_of
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.topic_ids import uuid_of
+from sparklog.wire.protocol.versions import ApiKey
 from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway
 from tests.wire.requests import SOON, body, newest, part, versions

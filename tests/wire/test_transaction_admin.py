@@ -6,10 +6,10 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
-from sparklog.metadata.edit import OpenTransaction, TopicEdit
+from sparklog.metadata.state.edit import OpenTransaction, TopicEdit
 from sparklog.model import READ_COMMITTED
 from sparklog.tokens import Principal
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.transactions import TRANSACTIONAL
 from tests.wire.gateways import Client, RunningGateway

@@ -9,10 +9,10 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import NewTopic
-from sparklog.coordinator.offsets import offset_records
+from sparklog.coordinator.commits.offsets import offset_records
 from sparklog.errors import CommitOutcomeUnknownError, StorageError
 from sparklog.tokens import Grant, Principal, Resource, Scope
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.wire.gateways import Client, RunningGateway
 from tests.wire.grouping import GroupMember
@@ -93,7 +93,9 @@ def test_the_topic_must_be_granted(
 ) -> None:
     grant = Grant(prefix="", scopes=frozenset({Scope.WRITE}), resource=Resource.TRANSACTIONAL_ID)
     producer = init(client)
-    monkeypatch.setattr("sparklog.wire.session.EVERYBODY", Principal(name="x", grants=(grant,)))
+    monkeypatch.setattr(
+        "sparklog.wire.security.session.EVERYBODY", Principal(name="x", grants=(grant,))
+    )
     with Client(running.port) as other:
         assert add(other, producer, 0) == [ErrorCode.topic_authorization_failed]
 
@@ -127,7 +129,7 @@ class TestProduce:
     ) -> None:
         producer = init(client)
         mallory = Principal(name="mallory", grants=(Grant(prefix="", scopes=frozenset(Scope)),))
-        monkeypatch.setattr("sparklog.wire.session.EVERYBODY", mallory)
+        monkeypatch.setattr("sparklog.wire.security.session.EVERYBODY", mallory)
         with Client(running.port) as other:
             refused = ErrorCode.transactional_id_authorization_failed
             assert self.produced(other, producer, "id") == [refused] * 2
@@ -278,7 +280,9 @@ class TestOffsets:
             prefix="", scopes=frozenset({Scope.WRITE}), resource=Resource.TRANSACTIONAL_ID
         )
         producer = init(client)
-        monkeypatch.setattr("sparklog.wire.session.EVERYBODY", Principal(name="x", grants=(grant,)))
+        monkeypatch.setattr(
+            "sparklog.wire.security.session.EVERYBODY", Principal(name="x", grants=(grant,))
+        )
         with Client(running.port) as other:
             assert group_added(other, producer) == ErrorCode.group_authorization_failed
             assert pending(other, producer) == ErrorCode.group_authorization_failed

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.error import KafkaError
 
 from sparklog.admin import NewTopic
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.wire.fetching import NEWEST, Part, fetch_request, partitions_of
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.test_fetch_waiting import until_it_waits

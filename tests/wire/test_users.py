@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.errors import StorageError
 from sparklog.metadata.log import MetadataLog
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.command_line import CommandLine
 from tests.wire.gateways import Client, RunningGateway
 from tests.wire.requests import body, part

@@ -11,14 +11,14 @@ from sparklog.clock import ManualClock
 from sparklog.errors import StoragePermissionError
 from sparklog.log.names import SHARED
 from sparklog.log_reader.slices import read_slices
-from sparklog.maintenance import vacuum_overdue
 from sparklog.maintenance.job import Outcome, Step
-from sparklog.maintenance.vacuum_overdue import LATE_MS
+from sparklog.maintenance.vacuuming import vacuum_overdue
+from sparklog.maintenance.vacuuming.vacuum_overdue import LATE_MS
 from sparklog.metadata.catalog import topic_directory
-from sparklog.metadata.cluster import Broker, Endpoint
-from sparklog.metadata.edit import Edit
-from sparklog.metadata.image import TopicImage
 from sparklog.metadata.leases import acquire
+from sparklog.metadata.state.cluster import Broker, Endpoint
+from sparklog.metadata.state.edit import Edit
+from sparklog.metadata.state.image import TopicImage
 from sparklog.storage.files import FileStat
 from sparklog.storage.local import LocalFiles
 from sparklog.wire import tidying

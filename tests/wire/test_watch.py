@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from sparklog.errors import MissingFileError
-from sparklog.metadata.edit import Edit, Stamp, TopicEdit
-from sparklog.metadata.image import Image
+from sparklog.metadata.state.edit import Edit, Stamp, TopicEdit
+from sparklog.metadata.state.image import Image
 from sparklog.model import TopicDescription
 from sparklog.wire.watch import Watch
 from tests.waiting import turns_until

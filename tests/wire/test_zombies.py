@@ -13,14 +13,14 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.coordinator.offsets_topic import claim
+from sparklog.coordinator.commits.offsets_topic import claim
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import StorageError
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from sparklog.storage.local import LocalFiles
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.grouping import GroupMember, alone

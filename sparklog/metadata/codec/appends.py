@@ -18,8 +18,8 @@ from sparklog.metadata.codec.edits import producer_json
 from sparklog.metadata.codec.segments import plain_segment_json
 from sparklog.metadata.codec.transactions import plain_added_json, plain_ids_json
 from sparklog.metadata.codec.types import Json, all_are, are_integers, lists
-from sparklog.metadata.edit import Edit, OpenTransaction, TopicEdit
-from sparklog.metadata.producers import ProducerBatch, ProducerState
+from sparklog.metadata.state.edit import Edit, OpenTransaction, TopicEdit
+from sparklog.metadata.state.producers import ProducerBatch, ProducerState
 
 _BATCHES: Final = attrgetter("batches")
 

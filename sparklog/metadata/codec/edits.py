@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any, Final
 
-from sparklog.metadata.cluster import Broker, Endpoint, ScramCredential, UserKey
 from sparklog.metadata.codec.segments import segment_json, segment_of
 from sparklog.metadata.codec.transactions import ADDED, TRANSACTIONAL_IDS
 from sparklog.metadata.codec.types import (
@@ -35,7 +34,8 @@ from sparklog.metadata.codec.types import (
     text,
     texts,
 )
-from sparklog.metadata.edit import (
+from sparklog.metadata.state.cluster import Broker, Endpoint, ScramCredential, UserKey
+from sparklog.metadata.state.edit import (
     Edit,
     EpochStart,
     FoldEdit,
@@ -48,7 +48,7 @@ from sparklog.metadata.edit import (
     TopicEdit,
     with_fields,
 )
-from sparklog.metadata.producers import ProducerBatch, ProducerState
+from sparklog.metadata.state.producers import ProducerBatch, ProducerState
 from sparklog.model import OffsetRange, SegmentKey, TopicDescription
 
 _BATCH_FIELDS: Final = len(ProducerBatch._fields)

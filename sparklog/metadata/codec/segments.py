@@ -18,7 +18,7 @@ from sparklog.metadata.codec.types import (
     mapping,
     refused,
 )
-from sparklog.metadata.segment_tables import (
+from sparklog.metadata.state.segment_tables import (
     PATH_COLUMNS,
     SEGMENT_SCHEMA,
     maker_of_segments,

@@ -21,7 +21,7 @@ from sparklog.metadata.codec.types import (
     mapping,
     text,
 )
-from sparklog.metadata.transactions import (
+from sparklog.metadata.state.transactions import (
     Added,
     PendingOffset,
     TransactionalId,

@@ -26,13 +26,13 @@ import pyarrow.parquet as pq
 from sparklog.errors import CorruptMetadataError, MissingFileError
 from sparklog.log.names import CLUSTER_METADATA, born_ms
 from sparklog.metadata.codec.edits import edit_of
+from sparklog.metadata.codec.entry import Entry, ReadEntry, encode_edits, understood
 from sparklog.metadata.codec.types import Json
-from sparklog.metadata.edit import NO_STAMP, Edit, FoldEdit, RunFile, Stamp
-from sparklog.metadata.entry import Entry, ReadEntry, encode_edits, understood
 from sparklog.metadata.follow import FollowedLog
-from sparklog.metadata.image import Image
 from sparklog.metadata.names import CUTS, HISTORY, entry_path
 from sparklog.metadata.runs.file import footer, put_run, readable
+from sparklog.metadata.state.edit import NO_STAMP, Edit, FoldEdit, RunFile, Stamp
+from sparklog.metadata.state.image import Image
 from sparklog.record.arrays import values_of
 from sparklog.record.checksum import crc32c
 from sparklog.storage.files import Files

@@ -18,7 +18,6 @@ from sparklog.errors import (
     OffsetOutOfRangeError,
     VersionOutOfRangeError,
 )
-from sparklog.metadata.edit import FoldEdit
 from sparklog.metadata.follow import FollowedLog
 from sparklog.metadata.history.files import (
     HistoryRecord,
@@ -28,7 +27,8 @@ from sparklog.metadata.history.files import (
     rows_of_run,
     unfolded_entry,
 )
-from sparklog.metadata.image import Image, PartitionLog
+from sparklog.metadata.state.edit import FoldEdit
+from sparklog.metadata.state.image import Image, PartitionLog
 from sparklog.model import TopicDescription
 from sparklog.record.arrays import numbers_of
 

@@ -12,8 +12,8 @@ well: so a copy may be newer than the version, and may take as long as the lease
 from typing import Final, NamedTuple
 
 from sparklog.errors import UsageError
-from sparklog.metadata.edit import Edit, Lease
-from sparklog.metadata.image import Image
+from sparklog.metadata.state.edit import Edit, Lease
+from sparklog.metadata.state.image import Image
 
 BACKUPS: Final = "backup/"
 

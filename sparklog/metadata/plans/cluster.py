@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 
 from sparklog.errors import UsageError
-from sparklog.metadata.cluster import (
+from sparklog.metadata.state.cluster import (
     FIRST_PRODUCER_ID,
     PRODUCER_ID_BLOCK,
     Broker,
     ScramCredential,
     UserKey,
 )
-from sparklog.metadata.edit import Done, Edit
-from sparklog.metadata.image import Image
+from sparklog.metadata.state.edit import Done, Edit
+from sparklog.metadata.state.image import Image
 
 
 def fresh_producer_id(image: Image, random_start: int) -> int:

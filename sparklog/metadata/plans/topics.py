@@ -10,9 +10,9 @@ from sparklog.errors import (
     UnknownTopicError,
 )
 from sparklog.log.names import metric_name
-from sparklog.metadata import told
-from sparklog.metadata.edit import Done, Edit, TopicEdit
-from sparklog.metadata.image import Image, TopicImage
+from sparklog.metadata.state import told
+from sparklog.metadata.state.edit import Done, Edit, TopicEdit
+from sparklog.metadata.state.image import Image, TopicImage
 from sparklog.model import TopicDescription
 
 

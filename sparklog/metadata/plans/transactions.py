@@ -21,12 +21,12 @@ from sparklog.errors import (
     InvalidTxnStateError,
     ProducerFencedError,
 )
-from sparklog.metadata.cluster import FIRST_PRODUCER_ID
-from sparklog.metadata.edit import Done, Edit
-from sparklog.metadata.image import Image
 from sparklog.metadata.plans.cluster import fresh_producer_id
 from sparklog.metadata.plans.topics import live_of_id
-from sparklog.metadata.transactions import (
+from sparklog.metadata.state.cluster import FIRST_PRODUCER_ID
+from sparklog.metadata.state.edit import Done, Edit
+from sparklog.metadata.state.image import Image
+from sparklog.metadata.state.transactions import (
     EPOCH_MAX,
     NO_ID,
     Added,

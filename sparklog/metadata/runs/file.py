@@ -24,10 +24,10 @@ import pyarrow.parquet as pq
 
 from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import CLUSTER_METADATA, uuid7
-from sparklog.metadata.edit import RunFile
 from sparklog.metadata.names import run_name
 from sparklog.metadata.runs.rows import filled
 from sparklog.metadata.runs.tables import LOG_DIR_KINDS, check_columns
+from sparklog.metadata.state.edit import RunFile
 from sparklog.record.arrays import empty_table, strings_of
 from sparklog.record.checksum import crc32c
 from sparklog.storage.file_object import FileObject

@@ -11,8 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparklog.metadata.cluster import UserKey
-from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.runs.tables import (
     BROKER,
     HORIZON,
@@ -30,7 +28,9 @@ from sparklog.metadata.runs.tables import (
     table_of,
 )
 from sparklog.metadata.runs.touched import LogDirKeys, TopicKeys, TouchedKeys, keys_of
-from sparklog.metadata.segment_tables import segments_table
+from sparklog.metadata.state.cluster import UserKey
+from sparklog.metadata.state.image import Image, TopicImage
+from sparklog.metadata.state.segment_tables import segments_table
 from sparklog.model import SegmentEntry, SegmentKey
 from sparklog.record.arrays import values_of
 

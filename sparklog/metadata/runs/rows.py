@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sparklog.metadata.producers import ProducerMark
 from sparklog.metadata.runs.tables import (
     KEY_COLUMNS,
     KEY_NAMES,
@@ -18,6 +17,7 @@ from sparklog.metadata.runs.tables import (
     RECEIPT,
     RUN_SCHEMA,
 )
+from sparklog.metadata.state.producers import ProducerMark
 from sparklog.record.arrays import array_of, empty_table, nulls, numbers_of, strings_of, values_of
 
 _EMPTY, _LINE_END = strings_of(["", "\n"])

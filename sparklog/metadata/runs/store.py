@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklog.log.names import CLUSTER_METADATA
-from sparklog.metadata.edit import FoldEdit, RunFile
-from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.names import RUNS
 from sparklog.metadata.runs.file import RunReader, parquet_of, put_run
 from sparklog.metadata.runs.rows import merged
 from sparklog.metadata.runs.tables import HORIZON, PARTITION, RUN_SCHEMA, TOPIC, padded
 from sparklog.metadata.runs.values import contents, image_of
+from sparklog.metadata.state.edit import FoldEdit, RunFile
+from sparklog.metadata.state.image import Image, TopicImage
 from sparklog.record.arrays import strings_of
 from sparklog.storage.files import Files
 

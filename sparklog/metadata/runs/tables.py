@@ -27,8 +27,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from sparklog.errors import CorruptMetadataError, UnsupportedFeatureError
-from sparklog.metadata.producers import ProducerBatch
-from sparklog.metadata.segment_tables import SEGMENT_SCHEMA
+from sparklog.metadata.state.producers import ProducerBatch
+from sparklog.metadata.state.segment_tables import SEGMENT_SCHEMA
 from sparklog.record.arrays import nulls, values_of
 
 TOPIC: Final = "topic"

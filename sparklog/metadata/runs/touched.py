@@ -12,10 +12,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import chain
 
-from sparklog.metadata.cluster import UserKey
 from sparklog.metadata.codec.types import Json
-from sparklog.metadata.edit import ReceiptKey
-from sparklog.metadata.image import Image, TopicImage
+from sparklog.metadata.state.cluster import UserKey
+from sparklog.metadata.state.edit import ReceiptKey
+from sparklog.metadata.state.image import Image, TopicImage
 from sparklog.model import SHARED_PREFIX
 
 Place = tuple[str, int]

@@ -11,28 +11,6 @@ import pyarrow.compute as pc
 from immutables import Map
 
 from sparklog.errors import CorruptMetadataError
-from sparklog.metadata.cluster import Broker, Endpoint, ScramCredential
-from sparklog.metadata.edit import (
-    EpochStart,
-    FoldEdit,
-    Lease,
-    LogVersion,
-    OpenTransaction,
-    PartitionState,
-    Receipt,
-    ReceiptKey,
-    Stamp,
-)
-from sparklog.metadata.image import (
-    Directory,
-    Image,
-    PartitionLog,
-    Removal,
-    SharedSegmentState,
-    TopicContent,
-    TopicImage,
-)
-from sparklog.metadata.producers import ProducerBatch, Producers, ProducerState
 from sparklog.metadata.runs.rows import marked
 from sparklog.metadata.runs.tables import (
     BROKER,
@@ -50,9 +28,31 @@ from sparklog.metadata.runs.tables import (
     USER,
     padded,
 )
-from sparklog.metadata.segment_tables import SEGMENT_SCHEMA, segment_entries
-from sparklog.metadata.segments import LiveSegments
-from sparklog.metadata.transactions import (
+from sparklog.metadata.state.cluster import Broker, Endpoint, ScramCredential
+from sparklog.metadata.state.edit import (
+    EpochStart,
+    FoldEdit,
+    Lease,
+    LogVersion,
+    OpenTransaction,
+    PartitionState,
+    Receipt,
+    ReceiptKey,
+    Stamp,
+)
+from sparklog.metadata.state.image import (
+    Directory,
+    Image,
+    PartitionLog,
+    Removal,
+    SharedSegmentState,
+    TopicContent,
+    TopicImage,
+)
+from sparklog.metadata.state.producers import ProducerBatch, Producers, ProducerState
+from sparklog.metadata.state.segment_tables import SEGMENT_SCHEMA, segment_entries
+from sparklog.metadata.state.segments import LiveSegments
+from sparklog.metadata.state.transactions import (
     PendingOffset,
     TransactionalId,
     TransactionalIds,

@@ -6,8 +6,6 @@ from fastapi import APIRouter, Path, Request, Response
 
 from sparklog.admin import NewTopic
 from sparklog.model import TopicDescription
-from sparklog.rest import models3
-from sparklog.rest.bodies import body_docs, body_of
 from sparklog.rest.deps import (
     allowed,
     check_cluster,
@@ -28,7 +26,9 @@ from sparklog.rest.parameters import (
     TopicName,
     VersionAsOf,
 )
+from sparklog.rest.payloads.bodies import body_docs, body_of
 from sparklog.rest.routes.configs import NO_CONTENT, check_configs, check_once, value_of
+from sparklog.rest.schemas import models3
 from sparklog.rest.security import check, check_any
 from sparklog.tokens import Scope
 

@@ -12,13 +12,13 @@ from sparklog.admin import AlterConfigOp, OpType
 from sparklog.config import TOPIC_CONFIG_KEYS, TopicConfig
 from sparklog.config.partitioners import BUILT_IN, DEFAULT
 from sparklog.model import TopicDescription
-from sparklog.rest import models3
-from sparklog.rest.bodies import body_docs, body_of
 from sparklog.rest.deps import allowed, check_cluster, service_of, token_of
 from sparklog.rest.errors import BAD_REQUEST, ApiError
 from sparklog.rest.links import Links, links_to
 from sparklog.rest.paging import PageAsked
 from sparklog.rest.parameters import ClusterId, TopicName
+from sparklog.rest.payloads.bodies import body_docs, body_of
+from sparklog.rest.schemas import models3
 from sparklog.tokens import Scope
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics", tags=["v3"])

@@ -16,13 +16,13 @@ from sparklog.admin import (
 from sparklog.coordinator.lag_state import group_state
 from sparklog.errors import GroupIdNotFoundError
 from sparklog.model import TopicPartition
-from sparklog.rest import models3
-from sparklog.rest import models_groups as models
 from sparklog.rest.deps import service_of, token_of
 from sparklog.rest.errors import CONSUMER_NOT_FOUND, PARTITION_NOT_FOUND, ApiError
 from sparklog.rest.links import Links, in_path, links_to
 from sparklog.rest.paging import PageAsked
 from sparklog.rest.parameters import NAME_MAX, ClusterId, PartitionNumber, TopicName
+from sparklog.rest.schemas import models3
+from sparklog.rest.schemas import models_groups as models
 from sparklog.rest.security import check
 from sparklog.tokens import Resource, Scope
 

@@ -9,8 +9,6 @@ from starlette.responses import Response
 from sparklog.errors import SparklogError
 from sparklog.log_reader import TopicReader
 from sparklog.model import EARLIEST, LATEST, UNKNOWN_OFFSET, TimestampOffset
-from sparklog.rest import models
-from sparklog.rest.bodies import body_docs, body_of
 from sparklog.rest.deps import (
     allowed,
     as_of,
@@ -28,7 +26,9 @@ from sparklog.rest.parameters import (
     TIME_DOCS,
     TOPIC_DOCS,
 )
+from sparklog.rest.payloads.bodies import body_docs, body_of
 from sparklog.rest.plain import Json, PlainRoute, query_of
+from sparklog.rest.schemas import models
 from sparklog.rest.times import parse_time
 from sparklog.tokens import Scope
 

@@ -16,12 +16,12 @@ from starlette.responses import HTMLResponse, Response
 from sparklog.config.times import iso_time
 from sparklog.errors import SparklogError
 from sparklog.log_reader import TopicReader
-from sparklog.metadata.image import PartitionLog
+from sparklog.metadata.state.image import PartitionLog
 from sparklog.rest.deps import service_of, token_of
 from sparklog.rest.errors import ApiError, refusal_of
-from sparklog.rest.fetch import Fetch
 from sparklog.rest.page_groups import group_of, groups_of
 from sparklog.rest.parameters import NAME_MAX
+from sparklog.rest.payloads.fetch import Fetch
 from sparklog.rest.security import check
 from sparklog.rest.service import Service
 from sparklog.rest.times import parse_time

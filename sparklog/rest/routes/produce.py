@@ -9,15 +9,15 @@ from starlette.responses import JSONResponse, Response
 
 from sparklog.group_commit.rows import Rows
 from sparklog.group_commit.share import Written
-from sparklog.rest import models
-from sparklog.rest.bodies import body_docs, content_type, received
 from sparklog.rest.deps import allowed, idempotency_key_of, partition_of
 from sparklog.rest.errors import ApiError
-from sparklog.rest.json_parts import WHOLE_BYTES
-from sparklog.rest.media_types import V2
 from sparklog.rest.parameters import IDEMPOTENCY_DOCS, PARTITION_DOCS, TOPIC_DOCS
+from sparklog.rest.payloads.bodies import body_docs, content_type, received
+from sparklog.rest.payloads.json_parts import WHOLE_BYTES
+from sparklog.rest.payloads.media_types import V2
+from sparklog.rest.payloads.records import PRODUCE_TYPES, rows_of
 from sparklog.rest.plain import PlainRoute
-from sparklog.rest.records import PRODUCE_TYPES, rows_of
+from sparklog.rest.schemas import models
 from sparklog.rest.service import Service
 from sparklog.tokens import Scope
 

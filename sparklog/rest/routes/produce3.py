@@ -12,15 +12,15 @@ from sparklog.config.times import iso_time
 from sparklog.errors import SparklogError
 from sparklog.group_commit.rows import Rows
 from sparklog.group_commit.share import Written
-from sparklog.rest import models3
-from sparklog.rest.batch import batch_of
-from sparklog.rest.bodies import body_docs, content_type, received
 from sparklog.rest.deps import allowed, check_cluster, idempotency_key_of
 from sparklog.rest.errors import ApiError, refusal_of
-from sparklog.rest.json_parts import Text
-from sparklog.rest.media_types import PLAIN_JSON
 from sparklog.rest.parameters import IDEMPOTENCY_DOCS, ClusterId, TopicName
-from sparklog.rest.records import Sent, rows_of_stream
+from sparklog.rest.payloads.batch import batch_of
+from sparklog.rest.payloads.bodies import body_docs, content_type, received
+from sparklog.rest.payloads.json_parts import Text
+from sparklog.rest.payloads.media_types import PLAIN_JSON
+from sparklog.rest.payloads.records import Sent, rows_of_stream
+from sparklog.rest.schemas import models3
 from sparklog.rest.service import Service
 from sparklog.tokens import Scope
 

@@ -9,11 +9,8 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 
 from sparklog.log_reader import TopicReader
-from sparklog.rest import models
 from sparklog.rest.deps import allowed, as_of
 from sparklog.rest.errors import ApiError
-from sparklog.rest.fetch import Fetch, body_in, form_of
-from sparklog.rest.media_types import ARROW, BINARY, JSON, RAW
 from sparklog.rest.parameters import (
     IsolationLevel,
     PartitionNumber,
@@ -22,6 +19,9 @@ from sparklog.rest.parameters import (
     TopicName,
     VersionAsOf,
 )
+from sparklog.rest.payloads.fetch import Fetch, body_in, form_of
+from sparklog.rest.payloads.media_types import ARROW, BINARY, JSON, RAW
+from sparklog.rest.schemas import models
 from sparklog.rest.service import Service
 from sparklog.rest.times import parse_time
 from sparklog.tokens import Scope

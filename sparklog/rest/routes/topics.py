@@ -3,10 +3,10 @@
 from fastapi import APIRouter, Request
 
 from sparklog.config import TopicConfig
-from sparklog.rest import models
 from sparklog.rest.deps import allowed, service_of, token_of
 from sparklog.rest.errors import PARTITION_NOT_FOUND, ApiError
 from sparklog.rest.parameters import PartitionNumber, TopicName
+from sparklog.rest.schemas import models
 from sparklog.tokens import Scope
 
 router = APIRouter(tags=["topics"])

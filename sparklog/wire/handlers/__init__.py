@@ -1,5 +1,12 @@
 """Handlers: one function for each API, which makes the answer to a request.
 
+    records/        records and their offsets: Produce, Fetch, ListOffsets
+    transactional/  idempotent and transactional producers
+    groups/         consumer groups and their offsets
+    admin/          topics, configs, the cluster
+    call            one request for a handler
+    failed          the answer where a handler fails
+
 A handler takes a Call and returns a Reply, an awaitable of one, or a Later. Work that depends on
 the order of arrival is done in the call itself, not when the result is awaited. A reply is the
 pieces of the answer's body, in order; None is no answer (acks=0).
@@ -8,51 +15,56 @@ pieces of the answer's body, in order; None is no answer (acks=0).
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from sparklog.wire.handlers.alter_configs import alter_configs, incremental_alter_configs
-from sparklog.wire.handlers.api_versions import api_versions
-from sparklog.wire.handlers.call import Call, Later, Reply
-from sparklog.wire.handlers.cluster import (
+from sparklog.wire.handlers.admin.alter_configs import alter_configs, incremental_alter_configs
+from sparklog.wire.handlers.admin.cluster import (
     describe_acls,
     describe_client_quotas,
     describe_cluster,
     describe_quorum,
 )
-from sparklog.wire.handlers.consumer_groups import (
-    consumer_group_describe,
-    consumer_group_heartbeat,
-)
-from sparklog.wire.handlers.delete_records import delete_records
-from sparklog.wire.handlers.describe_configs import describe_configs, list_config_resources
-from sparklog.wire.handlers.fetch import fetch
-from sparklog.wire.handlers.group_admin import describe_groups, find_coordinator, list_groups
-from sparklog.wire.handlers.group_deletes import delete_groups, offset_delete
-from sparklog.wire.handlers.group_members import heartbeat, join_group, leave_group, sync_group
-from sparklog.wire.handlers.group_offsets import offset_fetch
-from sparklog.wire.handlers.init_producer_id import init_producer_id
-from sparklog.wire.handlers.leader_epochs import offset_for_leader_epoch
-from sparklog.wire.handlers.list_offsets import list_offsets
-from sparklog.wire.handlers.log_dirs import alter_replica_log_dirs, describe_log_dirs
-from sparklog.wire.handlers.metadata import metadata
-from sparklog.wire.handlers.offset_commit import offset_commit
-from sparklog.wire.handlers.produce import produce
-from sparklog.wire.handlers.producers import describe_producers
-from sparklog.wire.handlers.replicas import (
+from sparklog.wire.handlers.admin.describe_configs import describe_configs, list_config_resources
+from sparklog.wire.handlers.admin.log_dirs import alter_replica_log_dirs, describe_log_dirs
+from sparklog.wire.handlers.admin.metadata import metadata
+from sparklog.wire.handlers.admin.replicas import (
     alter_partition_reassignments,
     elect_leaders,
     list_partition_reassignments,
 )
+from sparklog.wire.handlers.admin.topic_partitions import describe_topic_partitions
+from sparklog.wire.handlers.admin.topics import create_partitions, create_topics, delete_topics
+from sparklog.wire.handlers.admin.users import alter_users, describe_users
+from sparklog.wire.handlers.api_versions import api_versions
+from sparklog.wire.handlers.call import Call, Later, Reply
+from sparklog.wire.handlers.groups.consumer_groups import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
+)
+from sparklog.wire.handlers.groups.group_admin import describe_groups, find_coordinator, list_groups
+from sparklog.wire.handlers.groups.group_deletes import delete_groups, offset_delete
+from sparklog.wire.handlers.groups.group_members import (
+    heartbeat,
+    join_group,
+    leave_group,
+    sync_group,
+)
+from sparklog.wire.handlers.groups.group_offsets import offset_fetch
+from sparklog.wire.handlers.groups.offset_commit import offset_commit
+from sparklog.wire.handlers.groups.txn_offsets import add_offsets_to_txn, txn_offset_commit
+from sparklog.wire.handlers.records.delete_records import delete_records
+from sparklog.wire.handlers.records.fetch import fetch
+from sparklog.wire.handlers.records.leader_epochs import offset_for_leader_epoch
+from sparklog.wire.handlers.records.list_offsets import list_offsets
+from sparklog.wire.handlers.records.produce import produce
 from sparklog.wire.handlers.sasl import sasl_authenticate, sasl_handshake
-from sparklog.wire.handlers.topic_partitions import describe_topic_partitions
-from sparklog.wire.handlers.topics import create_partitions, create_topics, delete_topics
-from sparklog.wire.handlers.transaction_admin import (
+from sparklog.wire.handlers.transactional.init_producer_id import init_producer_id
+from sparklog.wire.handlers.transactional.producers import describe_producers
+from sparklog.wire.handlers.transactional.transaction_admin import (
     describe_transactions,
     list_transactions,
     write_txn_markers,
 )
-from sparklog.wire.handlers.transactions import add_partitions_to_txn, end_txn
-from sparklog.wire.handlers.txn_offsets import add_offsets_to_txn, txn_offset_commit
-from sparklog.wire.handlers.users import alter_users, describe_users
-from sparklog.wire.versions import ApiKey
+from sparklog.wire.handlers.transactional.transactions import add_partitions_to_txn, end_txn
+from sparklog.wire.protocol.versions import ApiKey
 
 Handler = Callable[[Call], Reply | Awaitable[Reply] | Later]
 

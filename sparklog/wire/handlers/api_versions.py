@@ -8,9 +8,9 @@ import re
 from typing import Final
 
 from sparklog.errors import ErrorCode
-from sparklog.wire import messages
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.versions import APIS, ApiKey
+from sparklog.wire.protocol import messages
+from sparklog.wire.protocol.versions import APIS, ApiKey
 
 FEATURES: Final = {"transaction.version": 2}
 """Features and their levels. With transaction.version 2 each end of a transaction raises the epoch

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sparklog.author import acting_for
 from sparklog.tokens import Resource, Scope, name_of
-from sparklog.wire import messages
-from sparklog.wire.headers import RequestHeader
 from sparklog.wire.instances import Instance
-from sparklog.wire.reading import ITEMS_MAX, Reader
+from sparklog.wire.protocol import messages
+from sparklog.wire.protocol.headers import RequestHeader
+from sparklog.wire.protocol.reading import ITEMS_MAX, Reader
+from sparklog.wire.protocol.writing import Writer
+from sparklog.wire.security.session import Session
 from sparklog.wire.sending import Piece
-from sparklog.wire.session import Session
-from sparklog.wire.writing import Writer
 
 if TYPE_CHECKING:
     from sparklog.wire.gateway import Gateway

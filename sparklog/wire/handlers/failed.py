@@ -13,8 +13,8 @@ from typing import Any, Final
 from sparklog.errors import ErrorCode, InvalidRequestError, SaslAuthenticationError, SparklogError
 from sparklog.log.names import INTERNAL_TOPICS
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.versions import ApiKey
-from sparklog.wire.writing import shortened
+from sparklog.wire.protocol.versions import ApiKey
+from sparklog.wire.protocol.writing import shortened
 
 Fields = Mapping[str, Any]
 Shape = Callable[[Call, Fields], Fields | None]

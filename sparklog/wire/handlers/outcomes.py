@@ -13,9 +13,9 @@ from uuid import UUID
 from sparklog.config.partitioners import BUILT_IN, DEFAULT
 from sparklog.errors import ErrorCode, InvalidConfigError, SparklogError, UsageError
 from sparklog.tokens import Resource, Scope
-from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call
-from sparklog.wire.writing import shortened
+from sparklog.wire.protocol.writing import shortened
+from sparklog.wire.security.authorization import DENIED
 
 Key = TypeVar("Key", bound=Hashable)
 Wanted = TypeVar("Wanted")

@@ -5,11 +5,11 @@ from typing import Final, TypeVar
 
 from sparklog import model
 from sparklog.errors import ErrorCode
-from sparklog.metadata.image import Image, PartitionLog
+from sparklog.metadata.state.image import Image, PartitionLog
 from sparklog.model import TopicDescription
 from sparklog.tokens import Resource, Scope
-from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call
+from sparklog.wire.security.authorization import DENIED
 
 NO_EPOCH: Final = -1
 """The epoch of a client that knows none: it is not checked."""

@@ -10,8 +10,8 @@ import logging
 from typing import Final
 
 from sparklog.errors import ErrorCode, SaslAuthenticationError
-from sparklog.wire import sasl
 from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.security import sasl
 
 log: Final = logging.getLogger("sparklog.gateway")
 

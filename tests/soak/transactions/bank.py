@@ -13,8 +13,8 @@ from typing import Final
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.image import Image
 from sparklog.metadata.past import PastCatalog
+from sparklog.metadata.state.image import Image
 from tests.soak.setup import Life
 from tests.soak.transactions.history import Audited, Pairs
 from tests.soak.transactions.setup import ACCOUNTS, PARTITIONS

@@ -19,8 +19,8 @@ from sparklog.errors import (
     UnknownTopicError,
 )
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.edit import Edit
 from sparklog.metadata.log import Committed, MetadataLog, Plan
+from sparklog.metadata.state.edit import Edit
 from sparklog.model import TopicDescription
 from sparklog.storage import open_files
 from sparklog.storage.files import FileStat

@@ -23,7 +23,7 @@ from sparklog.fleet import LocalFleet
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import WriteOptions
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.verification.verify import verify
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.history.read import history
 from sparklog.storage.local import LocalFiles

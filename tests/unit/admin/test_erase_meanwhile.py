@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin.erase import erase
-from sparklog.maintenance.compact import compact
+from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.job import JobContext
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.runner import executed
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage.local import LocalFiles

@@ -10,8 +10,8 @@ from sparklog.admin.erase_segment import stretches_between
 from sparklog.errors import SparklogError
 from sparklog.fleet import LocalFleet
 from sparklog.log_writer.shared_segment import GROWS_MS
-from sparklog.maintenance.compact import compact
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.compaction.compact import compact
+from sparklog.maintenance.verification.verify import verify
 from tests.appends import Appender
 from tests.client_batches import NOW_MS, client_batch
 from tests.erasing import (

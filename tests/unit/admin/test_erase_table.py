@@ -10,7 +10,7 @@ from sparklog.admin.erase import OUTSIDE, erase
 from sparklog.admin.erase_table import begin, end
 from sparklog.clock import ManualClock
 from sparklog.errors import CommitConflictError, StorageFullError, UsageError
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.verification.verify import verify
 from sparklog.table.footer import opened
 from sparklog.table.of_topic import delta_log, table_directory
 from tests.erasing import ALICE, SECRET, Meanwhile, build_beside, erased, holding, keyed, swept

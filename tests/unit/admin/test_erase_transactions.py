@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sparklog.admin.erase import EraseReport, erase
 from sparklog.fleet import LocalFleet
 from sparklog.log_writer import SharedSegment
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.verification.verify import verify
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 from tests.erasing import ALICE, Meanwhile, swept
 from tests.maintenance import run

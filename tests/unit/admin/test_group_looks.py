@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.state.image import Image
 from tests.group_language import FLIGHTS
 
 

@@ -10,8 +10,8 @@ from sparklog.admin import AdminClient, CommittedOffset, ConsumerGroupListing, N
 from sparklog.clock import ManualClock
 from sparklog.coordinator import group_log
 from sparklog.coordinator.alive import DEAD_MS
+from sparklog.coordinator.commits.offsets import offset_record
 from sparklog.coordinator.group_log import FOLLOWED_MS
-from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import Protocol
 from sparklog.errors import (
@@ -25,8 +25,8 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.metadata.plans.cluster import with_broker
+from sparklog.metadata.state.cluster import Broker, Endpoint
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
 from tests.consumer_language import Consumers

@@ -14,7 +14,7 @@ from sparklog.coordinator.lag_state import LagState
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import GroupIdNotFoundError
 from sparklog.fleet import LocalFleet
-from sparklog.maintenance.compact import compact
+from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.job import JobContext
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicPartition

@@ -7,7 +7,7 @@ import pytest
 
 from sparklog.admin import AdminClient, AlterConfigOp, CommittedOffset, NewTopic
 from sparklog.coordinator import group_log
-from sparklog.coordinator.offsets import offset_record, offset_records
+from sparklog.coordinator.commits.offsets import offset_record, offset_records
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicPartition

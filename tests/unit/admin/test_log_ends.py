@@ -9,7 +9,7 @@ from sparklog.admin.log_ends import COMMITS_MAX, KEPT_MS, STEP_MS, LogEnds
 from sparklog.clock import ManualClock
 from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from tests.logs import FOREVER, append_to, columns

@@ -8,7 +8,7 @@ from sparklog.admin import AdminClient, AlterConfigOp, NewTopic, OpType
 from sparklog.author import acting_for, who
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.history.read import history
-from sparklog.metadata.told import TOLD_MAX, listed
+from sparklog.metadata.state.told import TOLD_MAX, listed
 from sparklog.model import TopicDescription, TopicPartition
 from tests.edits import append, segment
 

@@ -282,7 +282,7 @@ class TestStartup:
                 ["--help"],
                 ["numpy", "pyarrow", "deltalake", "pyspark", "sparklog.cli.topic"],
             ),
-            (["topic", "list"], ["numba", "pandas", "pyspark", "sparklog.cli.consume"]),
+            (["topic", "list"], ["numba", "pandas", "pyspark", "sparklog.cli.records.consume"]),
             (["topic", "describe"], ["numba", "pandas", "pyspark"]),
             (["get-offsets"], ["numba", "pandas", "pyspark"]),
             (["get-offsets", "--time", "earliest"], ["numba", "pandas", "pyspark"]),

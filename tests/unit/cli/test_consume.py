@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sparklog.cli import printing
+from sparklog.cli.records import printing
 from sparklog.clock import SystemClock
 from sparklog.errors import StorageError, StoragePermissionError
 from sparklog.log_reader.slices import read_slices

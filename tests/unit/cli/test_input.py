@@ -9,9 +9,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparklog.cli import input as cli_input
-from sparklog.cli.input import InputRows, TextFormat, json_rows, read_messages, with_partition
 from sparklog.cli.interrupt import Interrupts
+from sparklog.cli.records import input as cli_input
+from sparklog.cli.records.input import (
+    InputRows,
+    TextFormat,
+    json_rows,
+    read_messages,
+    with_partition,
+)
 from sparklog.errors import RecordTooLargeError, SchemaError, SparklogWarning
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.cli.interrupt import Interrupts
-from sparklog.cli.production import Production
+from sparklog.cli.records.production import Production
 from sparklog.clock import SystemClock
 from sparklog.errors import StorageFullError
 from sparklog.log_reader import TopicReader

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparklog.cli.escape import escape, json_text
-from sparklog.cli.input import json_rows
-from sparklog.cli.render import JsonLines, compile_format, unescape
+from sparklog.cli.records.escape import escape, json_text
+from sparklog.cli.records.input import json_rows
+from sparklog.cli.records.render import JsonLines, compile_format, unescape
 from sparklog.errors import InvalidOptionError
 from sparklog.record.decode import DecodedRecords
 from sparklog.record.rows import HEADERS_TYPE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparklog.metadata.edit import OpenTransaction
+from sparklog.metadata.state.edit import OpenTransaction
 from tests.command_line import CommandLine
 from tests.edits import edited
 from tests.transactions import Client, new_log_dir

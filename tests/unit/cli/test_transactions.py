@@ -2,8 +2,8 @@
 
 import pytest
 
-from sparklog.metadata.edit import OpenTransaction, TopicEdit
-from sparklog.metadata.producers import ProducerState
+from sparklog.metadata.state.edit import OpenTransaction, TopicEdit
+from sparklog.metadata.state.producers import ProducerState
 from tests.command_line import CommandLine
 from tests.transactions import Client, Instance
 

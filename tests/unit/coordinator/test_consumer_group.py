@@ -5,8 +5,8 @@ from weakref import ref
 
 import pytest
 
-from sparklog.coordinator.consumer_member import ConsumerMember
-from sparklog.coordinator.consumer_records import member_record
+from sparklog.coordinator.consumer.consumer_member import ConsumerMember
+from sparklog.coordinator.consumer.consumer_records import member_record
 from sparklog.coordinator.requests import LeaveRequest, MemberIdentity
 from sparklog.errors import ErrorCode
 from sparklog.model import TopicDescription

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from sparklog.coordinator.consumer.subscriptions import Subscriptions
 from sparklog.coordinator.requests import (
     CommitRequest,
     CommittedOffset,
@@ -12,7 +13,6 @@ from sparklog.coordinator.requests import (
     FetchRequest,
     ListRequest,
 )
-from sparklog.coordinator.subscriptions import Subscriptions
 from sparklog.errors import ErrorCode
 from sparklog.model import TopicPartition
 from tests.consumer_language import REBALANCE_MS, SESSION_MS, Consumers, settle

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.coordinator.consumer_member import ConsumerMember, MemberState
-from sparklog.coordinator.consumer_records import (
+from sparklog.coordinator.consumer.consumer_member import ConsumerMember, MemberState
+from sparklog.coordinator.consumer.consumer_records import (
     assignment_of,
     current_record,
     epoch_record,

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from sparklog.config import TopicConfig
 from sparklog.coordinator import timers
 from sparklog.coordinator.batches import batch_of, bytes_of, cut, records_of
-from sparklog.coordinator.consumer_records import member_tombstones
-from sparklog.coordinator.group_record import group_tombstone
-from sparklog.coordinator.offsets import offset_record
+from sparklog.coordinator.classic.group_record import group_tombstone
+from sparklog.coordinator.commits.offsets import offset_record
+from sparklog.coordinator.consumer.consumer_records import member_tombstones
 from sparklog.coordinator.placement import java_hash, partition_of
 from sparklog.coordinator.records import Record
 from sparklog.coordinator.requests import CommittedOffset

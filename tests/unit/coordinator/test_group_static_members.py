@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sparklog.coordinator.member import Member
-from sparklog.coordinator.members import Members
+from sparklog.coordinator.classic.member import Member
+from sparklog.coordinator.classic.members import Members
 from sparklog.coordinator.requests import LeaveRequest, MemberIdentity, Protocol
 from sparklog.coordinator.timers import Timers
 from sparklog.errors import ErrorCode

@@ -7,14 +7,15 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from sparklog.coordinator import consumer_records, shard
+from sparklog.coordinator import shard
 from sparklog.coordinator.batches import batch_of, cut
-from sparklog.coordinator.consumer_records import (
+from sparklog.coordinator.classic.group_record import group_tombstone
+from sparklog.coordinator.consumer import consumer_records
+from sparklog.coordinator.consumer.consumer_records import (
     epoch_record,
     group_tombstones,
     member_tombstones,
 )
-from sparklog.coordinator.group_record import group_tombstone
 from sparklog.coordinator.records import Record
 from sparklog.coordinator.requests import CommitRequest, CommittedOffset, Protocol
 from sparklog.errors import ErrorCode

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparklog.coordinator.offsets import offset_of, offset_record, read_commit
+from sparklog.coordinator.commits.offsets import offset_of, offset_record, read_commit
 from sparklog.coordinator.records import GROUP_RECORDS, read_record
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import CorruptRecordError

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sparklog.coordinator import shard
-from sparklog.coordinator.offsets import offset_record
+from sparklog.coordinator.commits.offsets import offset_record
 from sparklog.coordinator.records import GROUP_RECORDS, Record, is_offset, read_record
 from sparklog.coordinator.requests import (
     CommitRequest,

@@ -8,11 +8,11 @@ from sparklog.admin import AdminClient, CommittedOffset, NewTopic
 from sparklog.admin.groups import GroupAdmin
 from sparklog.admin.lags import Lags
 from sparklog.clock import ManualClock
+from sparklog.coordinator.commits.offsets import offset_record
 from sparklog.coordinator.lag_state import LagState
-from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.edit import PartitionState, TopicEdit
+from sparklog.metadata.state.edit import PartitionState, TopicEdit
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
 from tests.group_logs import append_records

@@ -2,7 +2,11 @@
 
 import pytest
 
-from sparklog.coordinator.subscriptions import EXPRESSION_BYTES_MAX, EXPRESSION_MAX, compiled
+from sparklog.coordinator.consumer.subscriptions import (
+    EXPRESSION_BYTES_MAX,
+    EXPRESSION_MAX,
+    compiled,
+)
 
 MIB = 2**20
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import InvalidProducerEpochError, OutOfOrderSequenceError
-from sparklog.metadata.fold import fold
+from sparklog.metadata.upkeep.fold import fold
 from tests.appends import Appender
 from tests.client_batches import client_batch
 from tests.logs import FOREVER, values

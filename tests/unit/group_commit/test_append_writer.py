@@ -30,9 +30,9 @@ from sparklog.group_commit.failed_firsts import FailedFirsts
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log_writer import shared_segment
 from sparklog.log_writer.plan import WriteOptions
-from sparklog.metadata.edit import NO_STAMP, PartitionState, TopicEdit
-from sparklog.metadata.image import TopicImage
-from sparklog.metadata.transactions import NO_TRANSACTIONAL_IDS
+from sparklog.metadata.state.edit import NO_STAMP, PartitionState, TopicEdit
+from sparklog.metadata.state.image import TopicImage
+from sparklog.metadata.state.transactions import NO_TRANSACTIONAL_IDS
 from sparklog.metadata.turn import Turn
 from sparklog.model import Codec, TopicDescription
 from sparklog.record.checksum import crc32c

@@ -9,7 +9,7 @@ import pytest
 from sparklog.errors import InvalidRecordError, StorageFullError
 from sparklog.group_commit.append_slots import Appended
 from sparklog.group_commit.append_writer import AppendWriter
-from sparklog.metadata.image import Image
+from sparklog.metadata.state.image import Image
 from tests.append_requests import A, B, World, broken, run
 from tests.logs import catalog, image, values
 

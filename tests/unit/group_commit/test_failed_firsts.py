@@ -10,7 +10,7 @@ from sparklog.errors import OutOfOrderSequenceError, StorageError
 from sparklog.group_commit import append_writer, failed_firsts
 from sparklog.group_commit.append_slots import Append, Slot
 from sparklog.group_commit.failed_firsts import FailedFirsts
-from sparklog.metadata.transactions import TransactionPartition
+from sparklog.metadata.state.transactions import TransactionPartition
 from sparklog.record.client_batch import check_client_batch
 from tests.append_requests import World, run
 from tests.client_batches import NOW_MS, client_batch

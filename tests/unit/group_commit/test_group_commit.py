@@ -29,9 +29,9 @@ from sparklog.group_commit.share import Counts, Outcome, Written
 from sparklog.group_commit.writer import GroupWriter
 from sparklog.log_writer import WriteOptions
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.edit import PartitionState, Receipt, ReceiptKey, TopicEdit
-from sparklog.metadata.fold import fold
+from sparklog.metadata.state.edit import PartitionState, Receipt, ReceiptKey, TopicEdit
 from sparklog.metadata.turn import Turn
+from sparklog.metadata.upkeep.fold import fold
 from sparklog.model import OffsetRange
 from sparklog.storage import open_files
 from sparklog.storage.local import LocalFiles

@@ -13,9 +13,9 @@ from sparklog.group_commit.appends import AppendCommit, AppendLimits
 from sparklog.group_commit.queue import CommitLimits, GroupCommit
 from sparklog.log_reader.ranges import BatchRanges
 from sparklog.log_writer import SharedSegment
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.metadata.catalog import topic_directory
-from sparklog.metadata.edit import Edit
+from sparklog.metadata.state.edit import Edit
 from sparklog.storage.local import LocalFiles
 from sparklog.transactions.end_group import EndGroup
 from tests.appends import Appender

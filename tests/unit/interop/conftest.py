@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient
-from sparklog.interop import checkpoints
-from sparklog.interop.export_log import ExportOptions, ExportReport, export_to
-from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dirs
+from sparklog.interop.broker_files import checkpoints
+from sparklog.interop.exports.export_log import ExportOptions, ExportReport, export_to
+from sparklog.interop.imports.import_log import ImportOptions, PartitionReport, import_log_dirs
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.image import PartitionLog
+from sparklog.metadata.state.image import PartitionLog
 from sparklog.model import READ_UNCOMMITTED
 from sparklog.storage import open_files
 from tests.broker_files import write_segment

@@ -7,17 +7,17 @@ import pytest
 
 from sparklog.admin import AdminClient
 from sparklog.coordinator.batches import batch_of
-from sparklog.coordinator.offsets import offset_record
+from sparklog.coordinator.commits.offsets import offset_record
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import LogDirError, StoragePermissionError
-from sparklog.interop import broker_dirs
-from sparklog.interop.broker_dir import PartitionDir, SegmentFiles
-from sparklog.interop.broker_dirs import BrokerDirs
-from sparklog.interop.consumer_offsets import committed_offsets
-from sparklog.interop.import_log import ImportOptions
-from sparklog.interop.take_over import take_over
+from sparklog.interop.broker_files.broker_dir import PartitionDir, SegmentFiles
+from sparklog.interop.imports import broker_dirs
+from sparklog.interop.imports.broker_dirs import BrokerDirs
+from sparklog.interop.imports.consumer_offsets import committed_offsets
+from sparklog.interop.imports.import_log import ImportOptions
+from sparklog.interop.imports.take_over import take_over
 from sparklog.model import TopicPartition
 from tests.broker_files import TRANSACTIONAL, batch, marker, patched, write_segment
 from tests.command_line import CommandLine

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from sparklog.coordinator.messages import MessageReader, Tagged, json_text, read_message
 from sparklog.coordinator.records import GROUP_RECORDS, TRANSACTION_RECORDS, read_record
 from sparklog.errors import CorruptionError
-from sparklog.interop.broker_dir import BrokerDir
-from sparklog.interop.consumer_offsets import GroupOffset, consumer_offsets
-from sparklog.interop.control_records import control_text
-from sparklog.interop.coordinator_records import decode_offsets
-from sparklog.interop.java_records import JavaRecord
+from sparklog.interop.broker_files.broker_dir import BrokerDir
+from sparklog.interop.broker_files.control_records import control_text
+from sparklog.interop.broker_files.java_records import JavaRecord
+from sparklog.interop.dumps.coordinator_records import decode_offsets
+from sparklog.interop.imports.consumer_offsets import GroupOffset, consumer_offsets
 from tests.broker_files import (
     TRANSACTIONAL,
     batch,
@@ -237,7 +237,7 @@ class TestConsumerOffsets:
     def test_too_many_are_refused(
         self, producer: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("sparklog.interop.consumer_offsets.COMMITS_MAX", 1)
+        monkeypatch.setattr("sparklog.interop.imports.consumer_offsets.COMMITS_MAX", 1)
         folder = tmp_path / "__consumer_offsets-0"
         folder.mkdir()
         attributes = TRANSACTIONAL if producer >= 0 else 0

@@ -12,20 +12,20 @@ from sparklog.admin import AdminClient
 from sparklog.errors import (
     CorruptRecordError,
 )
-from sparklog.interop import checkpoints
-from sparklog.interop.abort_markers import AbortMarker, encode_abort
-from sparklog.interop.export_log import (
+from sparklog.interop.broker_files import checkpoints
+from sparklog.interop.broker_files.txn_index import read_txn_index
+from sparklog.interop.exports.abort_markers import AbortMarker, encode_abort
+from sparklog.interop.exports.export_log import (
     CHECKPOINTS,
     ExportOptions,
     export_to,
 )
-from sparklog.interop.export_partition import ExportRules, joined
-from sparklog.interop.import_log import ImportOptions
-from sparklog.interop.txn_index import read_txn_index
+from sparklog.interop.exports.export_partition import ExportRules, joined
+from sparklog.interop.imports.import_log import ImportOptions
 from sparklog.log.names import uuid7
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
-from sparklog.metadata.edit import TopicEdit
+from sparklog.metadata.state.edit import TopicEdit
 from sparklog.model import READ_COMMITTED, SHARED_PREFIX
 from sparklog.record.checksum import verify_checksums
 from sparklog.record.scan import scan_batches

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient
-from sparklog.coordinator.offsets_topic import offsets_topic
+from sparklog.coordinator.commits.offsets_topic import offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import (
     CorruptionError,
@@ -19,8 +19,9 @@ from sparklog.errors import (
     StorageFullError,
     UsageError,
 )
-from sparklog.interop import checkpoints, staging
-from sparklog.interop.export_log import (
+from sparklog.interop import staging
+from sparklog.interop.broker_files import checkpoints
+from sparklog.interop.exports.export_log import (
     ExportOptions,
     export_into,
     export_to,

@@ -9,18 +9,26 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient, AlterConfigOp
-from sparklog.coordinator.offsets_topic import offsets_topic
+from sparklog.coordinator.commits.offsets_topic import offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import StorageError
-from sparklog.interop.broker_dir import BrokerDir
-from sparklog.interop.checkpoints import LEADER_EPOCH, PARTITION_METADATA, encode_topic_id
-from sparklog.interop.consumer_offsets import committed_offsets
-from sparklog.interop.export_log import ExportOptions, export_into
-from sparklog.interop.export_target import Targets
-from sparklog.interop.producer_snapshot import ProducerState, encode_snapshot, read_snapshot
-from sparklog.metadata.cluster import FIRST_PRODUCER_ID
-from sparklog.metadata.producers import BATCHES_MAX
+from sparklog.interop.broker_files.broker_dir import BrokerDir
+from sparklog.interop.broker_files.checkpoints import (
+    LEADER_EPOCH,
+    PARTITION_METADATA,
+    encode_topic_id,
+)
+from sparklog.interop.broker_files.producer_snapshot import (
+    ProducerState,
+    encode_snapshot,
+    read_snapshot,
+)
+from sparklog.interop.exports.export_log import ExportOptions, export_into
+from sparklog.interop.exports.export_target import Targets
+from sparklog.interop.imports.consumer_offsets import committed_offsets
+from sparklog.metadata.state.cluster import FIRST_PRODUCER_ID
+from sparklog.metadata.state.producers import BATCHES_MAX
 from sparklog.model import TopicPartition
 from sparklog.record.checksum import verify_checksums
 from sparklog.record.scan import scan_batches

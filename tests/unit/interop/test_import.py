@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.interop import examine, import_log
-from sparklog.interop.import_log import ImportOptions
-from sparklog.interop.import_partition import ImportedPartition
+from sparklog.interop import examine
+from sparklog.interop.imports import import_log
+from sparklog.interop.imports.import_log import ImportOptions
+from sparklog.interop.imports.import_partition import ImportedPartition
 from sparklog.log_writer import WriteOptions, plan_write
-from sparklog.metadata.edit import PartitionState
+from sparklog.metadata.state.edit import PartitionState
 from sparklog.model import READ_COMMITTED, Codec
 from tests.broker_files import (
     HORIZON,

@@ -15,10 +15,11 @@ from sparklog.errors import (
     StorageError,
     UnknownTopicError,
 )
-from sparklog.interop import import_log, staging
-from sparklog.interop.broker_dir import PartitionDir
-from sparklog.interop.import_log import ImportOptions
-from sparklog.interop.import_partition import ImportedPartition
+from sparklog.interop import staging
+from sparklog.interop.broker_files.broker_dir import PartitionDir
+from sparklog.interop.imports import import_log
+from sparklog.interop.imports.import_log import ImportOptions
+from sparklog.interop.imports.import_partition import ImportedPartition
 from sparklog.model import Codec, TopicPartition
 from tests.broker_files import (
     batch,

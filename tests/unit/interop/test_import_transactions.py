@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from sparklog.interop.broker_files.producer_snapshot import ProducerState, encode_snapshot
 from sparklog.interop.epochs import Epochs, epochs_from
-from sparklog.interop.import_log import ImportOptions, PartitionReport
-from sparklog.interop.producer_snapshot import ProducerState, encode_snapshot
+from sparklog.interop.imports.import_log import ImportOptions, PartitionReport
 from sparklog.interop.transactions import spans_of
-from sparklog.metadata.edit import EpochStart
+from sparklog.metadata.state.edit import EpochStart
 from sparklog.model import READ_COMMITTED
 from tests.broker_files import (
     TRANSACTIONAL,

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from sparklog.admin import AdminClient, AlterConfigOp
-from sparklog.interop.export_log import ExportOptions, export_to
+from sparklog.interop.exports.export_log import ExportOptions, export_to
 from sparklog.log_writer import WriteOptions, plan_write
 from sparklog.maintenance.build_index import build_index
-from sparklog.maintenance.compact import compact
+from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.job import Job
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.verification.verify import verify
 from sparklog.model import READ_COMMITTED, Codec
 from tests.broker_files import TRANSACTIONAL, batch, marker, write_segment
 from tests.compat.cases import BROKER

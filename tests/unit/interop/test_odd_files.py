@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from sparklog.errors import CorruptionError, CorruptRecordError
-from sparklog.interop.control_records import control_text
-from sparklog.interop.dump_batches import Offsets
-from sparklog.interop.dump_index import IndexChecks, dump_index, dump_time_index
-from sparklog.interop.dump_log import DumpedFile, Findings
-from sparklog.interop.dump_state import dump_snapshot, dump_txn_index
-from sparklog.interop.export_partition import ExportRules, PartitionExport
-from sparklog.interop.import_log import ImportOptions
-from sparklog.interop.java_records import batch_records, message_records
-from sparklog.interop.producer_snapshot import ProducerState, encode_snapshot
-from sparklog.interop.txn_index import AbortedTxn, encode_txn_index, read_txn_index
+from sparklog.interop.broker_files.control_records import control_text
+from sparklog.interop.broker_files.java_records import batch_records, message_records
+from sparklog.interop.broker_files.producer_snapshot import ProducerState, encode_snapshot
+from sparklog.interop.broker_files.txn_index import AbortedTxn, encode_txn_index, read_txn_index
+from sparklog.interop.dumps.dump_batches import Offsets
+from sparklog.interop.dumps.dump_index import IndexChecks, dump_index, dump_time_index
+from sparklog.interop.dumps.dump_log import DumpedFile, Findings
+from sparklog.interop.dumps.dump_state import dump_snapshot, dump_txn_index
+from sparklog.interop.exports.export_partition import ExportRules, PartitionExport
+from sparklog.interop.imports.import_log import ImportOptions
 from sparklog.log_writer import WriteOptions, plan_write
 from sparklog.model import READ_COMMITTED, SegmentEntry
 from sparklog.storage.local import LocalFiles
@@ -131,7 +131,7 @@ class TestState:
     def test_a_transaction_index_is_printed_in_pieces(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("sparklog.interop.txn_index.PIECE_ENTRIES", 2)
+        monkeypatch.setattr("sparklog.interop.broker_files.txn_index.PIECE_ENTRIES", 2)
         rows = [AbortedTxn(-1, 2**63 - 1, -(2**63), 0, 4), *[AbortedTxn(0, 1, 2, 3, 4)] * 2]
         printed = list(dump_txn_index(file("0.txnindex", encode_txn_index(rows))))
 
@@ -258,7 +258,7 @@ class TestTrusted:
         write_indexes(write_segment(folder, 0, batch(0)))
         write_segment(folder, 2, batch(2))
         (folder / f"{2:020d}.snapshot").write_bytes(encode_snapshot([]))
-        monkeypatch.setattr("sparklog.interop.sealed.INDEX_BYTES_MAX", 11)
+        monkeypatch.setattr("sparklog.interop.imports.sealed.INDEX_BYTES_MAX", 11)
         interop.run(TRUST)
 
         counts = image(str(interop.log_dir)).live.column("batch_count")

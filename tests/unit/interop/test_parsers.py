@@ -8,21 +8,25 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sparklog.errors import CorruptIndexError, CorruptionError
-from sparklog.interop import checkpoints
-from sparklog.interop.broker_dir import BrokerDir
-from sparklog.interop.dump_batches import RecordText
-from sparklog.interop.dump_index import IndexChecks, dump_index, dump_time_index
-from sparklog.interop.dump_log import DumpedFile, Findings, dump_log
-from sparklog.interop.index_checks import check_offset_index, check_time_index
-from sparklog.interop.java_records import batch_records, message_records
-from sparklog.interop.producer_snapshot import ProducerState, encode_snapshot, read_snapshot
-from sparklog.interop.text_lines import java_text
-from sparklog.interop.txn_index import (
+from sparklog.interop.broker_files import checkpoints
+from sparklog.interop.broker_files.broker_dir import BrokerDir
+from sparklog.interop.broker_files.index_checks import check_offset_index, check_time_index
+from sparklog.interop.broker_files.java_records import batch_records, message_records
+from sparklog.interop.broker_files.producer_snapshot import (
+    ProducerState,
+    encode_snapshot,
+    read_snapshot,
+)
+from sparklog.interop.broker_files.txn_index import (
     AbortedTxn,
     encode_txn_index,
     read_txn_index,
     txn_index_pieces,
 )
+from sparklog.interop.dumps.dump_batches import RecordText
+from sparklog.interop.dumps.dump_index import IndexChecks, dump_index, dump_time_index
+from sparklog.interop.dumps.dump_log import DumpedFile, Findings, dump_log
+from sparklog.interop.dumps.text_lines import java_text
 from sparklog.model import TopicPartition
 from tests.foreign_bytes import BYTES, SAMPLES, damaged, only_ours
 
@@ -122,7 +126,7 @@ class TestStateFiles:
         assert read_txn_index(encode_txn_index(rows) + b"rest") == rows
 
     def test_transaction_indexes_are_read_in_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sparklog.interop.txn_index.PIECE_ENTRIES", 2)
+        monkeypatch.setattr("sparklog.interop.broker_files.txn_index.PIECE_ENTRIES", 2)
         rows = [AbortedTxn(0, number, -number, 3, 4) for number in range(5)]
         pieces = [len(piece) for piece in txn_index_pieces(encode_txn_index(rows))]
         unknown = encode_txn_index([*rows, AbortedTxn(2, 0, 0, 0, 0)])
@@ -135,8 +139,8 @@ class TestStateFiles:
     def test_indexes_are_checked_in_pieces(
         self, monkeypatch: pytest.MonkeyPatch, zeros: int
     ) -> None:
-        monkeypatch.setattr("sparklog.interop.index_checks.PIECE_ENTRIES", 2)
-        monkeypatch.setattr("sparklog.interop.index_checks.PIECE_BYTES", 8)
+        monkeypatch.setattr("sparklog.interop.broker_files.index_checks.PIECE_ENTRIES", 2)
+        monkeypatch.setattr("sparklog.interop.broker_files.index_checks.PIECE_BYTES", 8)
         offsets = b"".join(struct.pack(">ii", n, n + 9) for n in range(5))
         times = b"".join(struct.pack(">qi", n, n + 9) for n in range(5))
         offsets_back = offsets[:32] + struct.pack(">ii", 4, 12)

@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparklog.interop.export_log import ExportOptions, export_to
-from sparklog.interop.import_log import ImportOptions
-from sparklog.interop.producer_snapshot import ProducerState as SnapshotState
-from sparklog.interop.producer_snapshot import encode_snapshot, read_snapshot
+from sparklog.interop.broker_files.producer_snapshot import ProducerState as SnapshotState
+from sparklog.interop.broker_files.producer_snapshot import encode_snapshot, read_snapshot
+from sparklog.interop.exports.export_log import ExportOptions, export_to
+from sparklog.interop.imports.import_log import ImportOptions
 from sparklog.interop.sequences import NO_OFFSET, Sequences, entry_of, state_of
-from sparklog.metadata import producers
-from sparklog.metadata.cluster import PRODUCER_IDS_END
-from sparklog.metadata.producers import ProducerBatch, ProducerState
+from sparklog.metadata.state import producers
+from sparklog.metadata.state.cluster import PRODUCER_IDS_END
+from sparklog.metadata.state.producers import ProducerBatch, ProducerState
 from sparklog.record.batches import BatchTable
 from sparklog.record.scan import scan_batches
 from tests.broker_files import (

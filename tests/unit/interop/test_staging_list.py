@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.errors import CorruptionError, LogDirError
-from sparklog.interop.export_log import ExportOptions, export_into
+from sparklog.interop.exports.export_log import ExportOptions, export_into
 from sparklog.interop.staging import LIST, NAME
 from tests.logs import new_topic
 from tests.unit.interop.conftest import Interop

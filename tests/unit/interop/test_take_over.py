@@ -8,17 +8,17 @@ import pytest
 from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock
 from sparklog.coordinator.batches import batch_of
+from sparklog.coordinator.commits.offsets import offset_record
 from sparklog.coordinator.messages import write_message
-from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.records import TRANSACTION_RECORDS, Record
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import CorruptionError, InvalidTxnStateError, ProducerFencedError
-from sparklog.interop.broker_dir import BrokerDir
-from sparklog.interop.take_over import TakenId, take_over
-from sparklog.interop.transaction_state import BrokerStatus, broker_transactions
+from sparklog.interop.broker_files.broker_dir import BrokerDir
+from sparklog.interop.imports.take_over import TakenId, take_over
+from sparklog.interop.imports.transaction_state import BrokerStatus, broker_transactions
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.plans.transactions import Producer
-from sparklog.metadata.transactions import EPOCH_MAX, TransactionalId
+from sparklog.metadata.state.transactions import EPOCH_MAX, TransactionalId
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
 from sparklog.transactions.timeouts import OpenSince
@@ -351,7 +351,7 @@ class TestReading:
             self.read(interop)
 
     def test_too_many_are_refused(self, interop: Interop, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sparklog.interop.transaction_state.IDS_MAX", 1)
+        monkeypatch.setattr("sparklog.interop.imports.transaction_state.IDS_MAX", 1)
         write(interop, state("a", ONGOING), state("b", ONGOING))
 
         with pytest.raises(CorruptionError, match="more than 1 transactional ids"):

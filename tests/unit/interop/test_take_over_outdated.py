@@ -2,9 +2,9 @@
 
 import pytest
 
-from sparklog.interop.import_log import ImportOptions
-from sparklog.interop.take_over import TakenId, take_over
-from sparklog.interop.transaction_state import BrokerStatus
+from sparklog.interop.imports.import_log import ImportOptions
+from sparklog.interop.imports.take_over import TakenId, take_over
+from sparklog.interop.imports.transaction_state import BrokerStatus
 from sparklog.model import READ_COMMITTED
 from tests.broker_files import batch, marker, write_segment
 from tests.command_line import CommandLine

@@ -5,7 +5,7 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparklog.interop.text_lines import (
+from sparklog.interop.dumps.text_lines import (
     Lines,
     after,
     content,

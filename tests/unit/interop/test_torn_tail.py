@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.interop import examine
-from sparklog.interop.broker_dirs import BrokerDirs
+from sparklog.interop.imports.broker_dirs import BrokerDirs
 from tests.broker_files import batch, write_segment
 from tests.unit.interop.conftest import TRUST, Interop
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparklog.interop.import_log import ImportOptions
-from sparklog.interop.producer_snapshot import ProducerState, encode_snapshot
-from sparklog.maintenance.merge_segments import merge_segments
-from sparklog.maintenance.verify import verify
+from sparklog.interop.broker_files.producer_snapshot import ProducerState, encode_snapshot
+from sparklog.interop.imports.import_log import ImportOptions
+from sparklog.maintenance.merging.merge_segments import merge_segments
+from sparklog.maintenance.verification.verify import verify
 from tests.broker_files import T0, TRANSACTIONAL, batch, emptied_marker, marker, write_segment
 from tests.maintenance import run
 from tests.unit.interop.conftest import Interop

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sparklog.errors import CorruptRecordError, MissingFileError, SparklogWarning
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log_reader.slices import read_slices
-from sparklog.metadata.image import Slice
+from sparklog.metadata.state.image import Slice
 from sparklog.model import Codec, TimestampOffset
 from sparklog.record.scan import scan_batches
 from tests.partitions import (

@@ -10,9 +10,9 @@ from sparklog.errors import UnknownTopicError
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.fold import fold
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import ENTRIES
+from sparklog.metadata.upkeep.fold import fold
 from sparklog.storage.local import LocalFiles
 from tests.logs import append, catalog
 

@@ -18,7 +18,7 @@ from sparklog.log_reader.kept import KeptSegments
 from sparklog.log_reader.opened import log_path, opened
 from sparklog.log_reader.raw import raw_batches
 from sparklog.log_reader.slices import read_slices
-from sparklog.metadata.image import Slice
+from sparklog.metadata.state.image import Slice
 from sparklog.model import SegmentEntry
 from sparklog.storage.memory import MemoryFiles
 from tests.naive.records import rows

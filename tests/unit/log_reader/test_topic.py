@@ -9,7 +9,7 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import OffsetOutOfRangeError, UnknownTopicError, UsageError
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.image import Slice
+from sparklog.metadata.state.image import Slice
 from sparklog.model import EARLIEST, LATEST, MAX_TIMESTAMP, UNKNOWN_OFFSET, TimestampOffset
 from sparklog.storage.local import LocalFiles
 from tests.partitions import Partition, batch, message_set, partitions

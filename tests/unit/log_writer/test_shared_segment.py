@@ -10,7 +10,7 @@ import pytest
 from immutables import Map
 
 from sparklog.admin import AdminClient
-from sparklog.cli.production import Production
+from sparklog.cli.records.production import Production
 from sparklog.clock import ManualClock, SystemClock
 from sparklog.errors import StorageError
 from sparklog.log_writer import (
@@ -23,8 +23,8 @@ from sparklog.log_writer import (
     shared_segment,
 )
 from sparklog.log_writer.shared_segment import GROWS_MS
-from sparklog.maintenance.merge_segments import merge_segments
-from sparklog.metadata.image import Image, SharedSegmentState
+from sparklog.maintenance.merging.merge_segments import merge_segments
+from sparklog.metadata.state.image import Image, SharedSegmentState
 from sparklog.model import SHARED_PREFIX, SegmentEntry
 from sparklog.record.scan import scan_batches
 from sparklog.storage.local import LocalFiles

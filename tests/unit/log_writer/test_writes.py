@@ -32,7 +32,7 @@ from sparklog.log_writer import (
     write_of,
 )
 from sparklog.metadata.catalog import Write
-from sparklog.metadata.edit import PartitionState, TopicEdit
+from sparklog.metadata.state.edit import PartitionState, TopicEdit
 from sparklog.model import Codec, OffsetRange, SegmentEntry, TimestampType
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import edited

@@ -12,8 +12,8 @@ from sparklog.maintenance.abort_transactions import abort_transactions
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.registry import JOBS
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, JobRun, StepReport
-from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.metadata.plans.cluster import with_broker
+from sparklog.metadata.state.cluster import Broker, Endpoint
 from sparklog.transactions.timeouts import CLOCKS_MS, ID_EXPIRATION_MS
 from tests.transactions import TIMEOUT_MS, Client, Instance, new_log_dir
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from sparklog.log_reader.isolation import AbortedSpan
-from sparklog.maintenance.aborted import without_aborted
-from sparklog.maintenance.superseded import KeySource, key_records
+from sparklog.maintenance.compaction.aborted import without_aborted
+from sparklog.maintenance.compaction.superseded import KeySource, key_records
 from tests.compaction import Compacted, keyed_batch, sent
 from tests.partitions import DIRECTORY, marker
 

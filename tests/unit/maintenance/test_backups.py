@@ -11,15 +11,15 @@ from sparklog.clock import ManualClock, SystemClock
 from sparklog.errors import UsageError
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.log_writer import WriteOptions
-from sparklog.maintenance.merge_segments import merge_segments
-from sparklog.maintenance.verify import verify
-from sparklog.metadata.clean import clean
-from sparklog.metadata.fold import fold
+from sparklog.maintenance.merging.merge_segments import merge_segments
+from sparklog.maintenance.verification.verify import verify
 from sparklog.metadata.leases import acquire
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import ENTRIES
 from sparklog.metadata.plans.backups import BACKUPS, backups, begun, ended
-from sparklog.metadata.restore import restore
+from sparklog.metadata.upkeep.clean import clean
+from sparklog.metadata.upkeep.fold import fold
+from sparklog.metadata.upkeep.restore import restore
 from sparklog.storage import open_files
 from sparklog.storage.local import LocalFiles
 from tests import logs

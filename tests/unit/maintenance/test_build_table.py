@@ -13,10 +13,10 @@ from sparklog.clock import ManualClock
 from sparklog.errors import StorageFullError
 from sparklog.log_writer import WriteOptions
 from sparklog.maintenance import build_table as job
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.runner import NOTHING_TO_DO, executed
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.edit import OpenTransaction
+from sparklog.metadata.state.edit import OpenTransaction
 from sparklog.model import AbortedRange
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import Operation

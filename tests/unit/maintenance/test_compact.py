@@ -6,7 +6,7 @@ test_compact_step.py tests a step and its rows, test_compact_faults.py tests fai
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparklog.metadata.edit import OpenTransaction
+from sparklog.metadata.state.edit import OpenTransaction
 from sparklog.model import AbortedRange, Codec
 from tests.compaction import (
     LARGE,

@@ -8,11 +8,11 @@ import pytest
 from sparklog.errors import SparklogError, UsageError
 from sparklog.fleet import Answers, LocalFleet
 from sparklog.log.names import LOG_SUFFIX
-from sparklog.maintenance.compact import compact
+from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.job import JobContext
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
-from sparklog.metadata.edit import PartitionState
+from sparklog.metadata.state.edit import PartitionState
 from sparklog.storage.memory import MemoryFiles
 from tests.compaction import COMPACTED, Compacted, current
 from tests.logs import append, image, rows

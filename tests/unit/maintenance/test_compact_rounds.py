@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparklog.maintenance import compact as job
-from sparklog.maintenance.compact import compact
+from sparklog.maintenance.compaction import compact as job
+from sparklog.maintenance.compaction.compact import compact
 from tests.compaction import COMPACTED, MANY_ROUNDS, Compacted, Rounds, check_rounds, rounds
 from tests.logs import append, image, rows
 from tests.maintenance import context_of, new_topic

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sparklog.log.names import KEY_INDEX_SUFFIX
-from sparklog.maintenance.compact import compact
+from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
 from sparklog.model import Codec

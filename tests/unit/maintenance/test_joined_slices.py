@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.maintenance.joined_slices import JOINED_BYTES_MAX, Joined, joined, runs
-from sparklog.maintenance.spans import Spans
+from sparklog.maintenance.merging.joined_slices import JOINED_BYTES_MAX, Joined, joined, runs
+from sparklog.maintenance.merging.spans import Spans
 from sparklog.model import SHARED_PREFIX, SegmentEntry
 from sparklog.record.checksum import crc32c
 from sparklog.storage.memory import MemoryFiles

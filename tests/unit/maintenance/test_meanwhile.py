@@ -9,12 +9,12 @@ import pytest
 from sparklog.maintenance import table_commit
 from sparklog.maintenance.build_index import build_index
 from sparklog.maintenance.build_table import build_table
-from sparklog.maintenance.compact import compact
+from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.job import Job, Step
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.runner import executed
-from sparklog.maintenance.vacuum import vacuum
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.vacuuming.vacuum import vacuum
+from sparklog.maintenance.verification.verify import verify
 from sparklog.table.of_topic import commit
 from tests.erasing import flip
 from tests.logs import append, log_files

@@ -9,10 +9,10 @@ import pytest
 
 from sparklog.indexes import rebuild_indexes
 from sparklog.log.names import LOG_SUFFIX
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.metadata.catalog import Landed, TopicPlan
-from sparklog.metadata.edit import PartitionState
+from sparklog.metadata.state.edit import PartitionState
 from sparklog.model import TopicDescription
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import spans

@@ -15,10 +15,10 @@ from sparklog.log import key_index
 from sparklog.log.key_index import KeyHashes
 from sparklog.log.names import LOG_SUFFIX
 from sparklog.log_reader.key_hashes import key_hashes
-from sparklog.maintenance import merge_segments as job
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging import merge_segments as job
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.verification.verify import verify
 from sparklog.model import AbortedRange, Codec, SegmentEntry
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import spans

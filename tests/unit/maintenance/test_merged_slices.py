@@ -15,12 +15,12 @@ from sparklog.errors import StorageError
 from sparklog.fleet import LocalFleet
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log_writer import SharedSegment
-from sparklog.maintenance import merged_slices, spans, tail
 from sparklog.maintenance.job import JobContext, Outcome
-from sparklog.maintenance.merged_slices import SliceGroup, merge_slices
-from sparklog.maintenance.tail import merge_tails
+from sparklog.maintenance.merging import merged_slices, spans, tail
+from sparklog.maintenance.merging.merged_slices import SliceGroup, merge_slices
+from sparklog.maintenance.merging.tail import merge_tails
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.edit import TopicEdit
+from sparklog.metadata.state.edit import TopicEdit
 from sparklog.model import SegmentEntry
 from sparklog.record.scan import scan_batches
 from sparklog.storage import open_files

@@ -6,7 +6,7 @@ import pytest
 
 from sparklog.errors import MissingFileError
 from sparklog.log_reader.slices import read_slices
-from sparklog.maintenance.vacuum import vacuum
+from sparklog.maintenance.vacuuming.vacuum import vacuum
 from tests.compaction import Compacted
 from tests.naive.records import Record, rows
 from tests.partitions import DIRECTORY

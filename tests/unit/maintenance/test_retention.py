@@ -7,9 +7,10 @@ import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock
-from sparklog.coordinator import offsets_topic, shard
+from sparklog.coordinator import shard
+from sparklog.coordinator.commits import offsets_topic
+from sparklog.coordinator.commits.offsets import offset_records
 from sparklog.coordinator.group_log import GroupLog
-from sparklog.coordinator.offsets import offset_records
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommittedOffset
@@ -20,9 +21,9 @@ from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, JobRun, StepReport
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.metadata.history.read import history
 from sparklog.metadata.plans.cluster import with_broker
+from sparklog.metadata.state.cluster import Broker, Endpoint
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
 from tests import edits

@@ -11,8 +11,8 @@ from sparklog.errors import CorruptRecordError, StorageError
 from sparklog.log import key_index
 from sparklog.log.roll import RollPolicy
 from sparklog.log.windows import WINDOW_BYTES
-from sparklog.maintenance.rewrite import Found, Rewrite, rewrite
-from sparklog.maintenance.superseded import Suspects
+from sparklog.maintenance.compaction.rewrite import Found, Rewrite, rewrite
+from sparklog.maintenance.compaction.superseded import Suspects
 from sparklog.metadata.catalog import PRODUCER_ID_EXPIRATION_MS
 from sparklog.model import AbortedRange, SegmentEntry
 from sparklog.record.scan import scan_batches

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.maintenance import spans as module
-from sparklog.maintenance.spans import Spans
+from sparklog.maintenance.merging import spans as module
+from sparklog.maintenance.merging.spans import Spans
 from sparklog.model import SHARED_PREFIX, SegmentEntry
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import segment

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.maintenance.spent_markers import SpentMarkers
+from sparklog.maintenance.compaction.spent_markers import SpentMarkers
 from sparklog.record.markers import ABORT, COMMIT, encode_marker
 from sparklog.record.retain import Retained
 from sparklog.record.scan import scan_batches

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sparklog.log_reader import key_hashes
-from sparklog.maintenance import superseded
-from sparklog.maintenance.superseded import (
+from sparklog.maintenance.compaction import superseded
+from sparklog.maintenance.compaction.superseded import (
     BUCKET_RECORDS,
     Buckets,
     Chunk,

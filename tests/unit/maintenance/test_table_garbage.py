@@ -16,7 +16,7 @@ from sparklog.maintenance.runner import executed
 from sparklog.maintenance.table_files import (
     TIER_FILES,
 )
-from sparklog.maintenance.vacuum import vacuum
+from sparklog.maintenance.vacuuming.vacuum import vacuum
 from sparklog.metadata.plans.backups import begun, ended
 from tests.compaction import Compacted
 from tests.logs import append

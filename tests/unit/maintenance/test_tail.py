@@ -6,15 +6,15 @@ import pytest
 
 from sparklog.clock import ManualClock
 from sparklog.fleet import LocalFleet
-from sparklog.maintenance import tail
 from sparklog.maintenance.job import JobContext, Outcome
-from sparklog.maintenance.tail import (
+from sparklog.maintenance.merging import tail
+from sparklog.maintenance.merging.tail import (
     SLICES_MAX,
     merge_tails,
     merge_tails_in_turn,
 )
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.image import TopicImage
+from sparklog.metadata.state.image import TopicImage
 from sparklog.model import SegmentEntry
 from sparklog.storage import open_files
 from sparklog.testing import Record, TemporaryLogDir

@@ -11,13 +11,13 @@ from sparklog.errors import LateWriterError, StorageError, StoragePermissionErro
 from sparklog.fleet import LocalFleet
 from sparklog.log.names import born_ms, uuid7
 from sparklog.log_writer import PRODUCE, commit_write, write_of
-from sparklog.maintenance import deleting, vacuum_shared, vacuum_topic
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, executed
-from sparklog.maintenance.vacuum import vacuum
+from sparklog.maintenance.vacuuming import deleting, vacuum_shared, vacuum_topic
+from sparklog.maintenance.vacuuming.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS
-from sparklog.metadata.producers import ProducerState
+from sparklog.metadata.state.producers import ProducerState
 from sparklog.storage.local import LocalFiles
 from tests.edits import edited
 from tests.logs import append, catalog, image, log_files, rows, values

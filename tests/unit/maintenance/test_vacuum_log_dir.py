@@ -20,10 +20,10 @@ from sparklog.errors import (
 from sparklog.fleet import LocalFleet
 from sparklog.log.names import CLUSTER_METADATA, GATEWAYS
 from sparklog.log_writer import commit_write
-from sparklog.maintenance import vacuum_log_dir
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, executed
-from sparklog.maintenance.vacuum import vacuum
+from sparklog.maintenance.vacuuming import vacuum_log_dir
+from sparklog.maintenance.vacuuming.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage.files import FileStat
 from sparklog.storage.local import LocalFiles

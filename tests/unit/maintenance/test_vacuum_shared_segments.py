@@ -11,9 +11,9 @@ from sparklog.log.names import CLUSTER_METADATA, uuid7
 from sparklog.log_writer import commit_write
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
-from sparklog.maintenance.vacuum import vacuum
+from sparklog.maintenance.vacuuming.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.fold import fold
+from sparklog.metadata.upkeep.fold import fold
 from sparklog.model import SegmentEntry
 from sparklog.storage.local import LocalFiles
 from tests import edits

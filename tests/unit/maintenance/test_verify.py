@@ -15,14 +15,14 @@ from sparklog.log.names import CLUSTER_METADATA, INDEX_SUFFIX, LOG_SUFFIX, TIME_
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.leases import Leases
 from sparklog.maintenance.runner import DONE, FAILED, JobRun, StepReport
-from sparklog.maintenance.verified_image import image_problems
-from sparklog.maintenance.verify import verify
-from sparklog.metadata.edit import PartitionState
-from sparklog.metadata.fold import fold
-from sparklog.metadata.image import PartitionLog, TopicContent, TopicImage
+from sparklog.maintenance.verification.verified_image import image_problems
+from sparklog.maintenance.verification.verify import verify
 from sparklog.metadata.names import entry_path
-from sparklog.metadata.segment_tables import segments_table
-from sparklog.metadata.segments import LiveSegments
+from sparklog.metadata.state.edit import PartitionState
+from sparklog.metadata.state.image import PartitionLog, TopicContent, TopicImage
+from sparklog.metadata.state.segment_tables import segments_table
+from sparklog.metadata.state.segments import LiveSegments
+from sparklog.metadata.upkeep.fold import fold
 from sparklog.storage.memory import MemoryFiles
 from tests import edits
 from tests.damage import Log
@@ -140,7 +140,7 @@ class TestMetadata:
         torn = Path(log_dir, entry_path(image.version + 1))
         for path in (torn, Path(log_dir, CLUSTER_METADATA, image.fold.runs[0].path)):
             path.write_bytes(b"")
-        monkeypatch.setattr("sparklog.metadata.repair.commit_fold", lambda *_: None)
+        monkeypatch.setattr("sparklog.metadata.upkeep.repair.commit_fold", lambda *_: None)
 
         code, (report, *_) = run(verify, log_dir, repair=True, records=False)
         aside, *_, why = report.as_row()["notes"]

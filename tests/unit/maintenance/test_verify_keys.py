@@ -9,7 +9,7 @@ from sparklog.fleet import LocalFleet
 from sparklog.log.names import INDEX_SUFFIX
 from sparklog.maintenance.build_index import build_index
 from sparklog.maintenance.job import JobContext, Outcome
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.verification.verify import verify
 from sparklog.record import layout
 from tests.compaction import Compacted
 from tests.damage import Log

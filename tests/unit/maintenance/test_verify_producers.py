@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.log_reader.isolation import AbortedSpan, is_aborted
-from sparklog.maintenance.compact import compact
+from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.job import Job
-from sparklog.maintenance.merge_segments import merge_segments
-from sparklog.maintenance.verified_log import LogStates
-from sparklog.maintenance.verified_producers import (
+from sparklog.maintenance.merging.merge_segments import merge_segments
+from sparklog.maintenance.verification.verified_log import LogStates
+from sparklog.maintenance.verification.verified_producers import (
     NOWHERE,
     TOLD_MAX,
     AbortedSpans,
@@ -25,9 +25,9 @@ from sparklog.maintenance.verified_producers import (
     Trace,
     Traces,
 )
-from sparklog.maintenance.verify import verify
-from sparklog.metadata.edit import Edit, OpenTransaction, TopicEdit
-from sparklog.metadata.producers import ProducerBatch, ProducerState
+from sparklog.maintenance.verification.verify import verify
+from sparklog.metadata.state.edit import Edit, OpenTransaction, TopicEdit
+from sparklog.metadata.state.producers import ProducerBatch, ProducerState
 from sparklog.model import AbortedRange, SegmentEntry
 from sparklog.record.batches import byte_view
 from sparklog.record.markers import ABORT, encode_marker

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from sparklog.maintenance import verify as verify_module
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.verification import verify as verify_module
+from sparklog.maintenance.verification.verify import verify
 from sparklog.storage.memory import MemoryFiles
 from tests.logs import append, log_files, rows
 from tests.maintenance import new_topic, outcome_of

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from sparklog.maintenance import verify_table
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.verification import verify_table
+from sparklog.maintenance.verification.verify import verify
 from sparklog.table.snapshot import DataFile
 from tests.compaction import Compacted
 from tests.logs import append

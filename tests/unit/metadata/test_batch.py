@@ -13,8 +13,8 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.metadata.batch import Batch, Committed, NotReadyError, Plan, Request
-from sparklog.metadata.edit import Done, Edit, Stamp, TopicEdit
-from sparklog.metadata.image import Image
+from sparklog.metadata.state.edit import Done, Edit, Stamp, TopicEdit
+from sparklog.metadata.state.image import Image
 from tests.edits import segment
 from tests.metadata_language import description, new_log, of_topic, producing, topic_id
 

@@ -19,8 +19,8 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.log.names import uuid7
-from sparklog.metadata.check import check
-from sparklog.metadata.edit import (
+from sparklog.metadata.state.check import check
+from sparklog.metadata.state.edit import (
     ALL_FILES_MS,
     NO_FOLD,
     Edit,
@@ -30,8 +30,8 @@ from sparklog.metadata.edit import (
     Stamp,
     TopicEdit,
 )
-from sparklog.metadata.image import Image, TopicImage
-from sparklog.metadata.transactions import (
+from sparklog.metadata.state.image import Image, TopicImage
+from sparklog.metadata.state.transactions import (
     Added,
     TransactionalId,
     TransactionalIds,

@@ -14,17 +14,17 @@ from sparklog.errors import (
     MissingFileError,
 )
 from sparklog.log.names import CLUSTER_METADATA, uuid7
-from sparklog.metadata import clean as module
-from sparklog.metadata.clean import clean
-from sparklog.metadata.edit import Edit, FoldEdit
-from sparklog.metadata.fold import commit_fold, fold
 from sparklog.metadata.history import files as h
-from sparklog.metadata.leftovers import leftovers
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.marks import NO_MARK, Mark, newest_mark, write_mark
 from sparklog.metadata.names import HINT, entry_path
 from sparklog.metadata.runs.image_rows import rows_of
 from sparklog.metadata.runs.rows import in_order
+from sparklog.metadata.state.edit import Edit, FoldEdit
+from sparklog.metadata.upkeep import clean as module
+from sparklog.metadata.upkeep.clean import clean
+from sparklog.metadata.upkeep.fold import commit_fold, fold
+from sparklog.metadata.upkeep.leftovers import leftovers
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles

@@ -11,14 +11,9 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.log.names import CLUSTER_METADATA
-from sparklog.metadata.check import check
-from sparklog.metadata.cluster import FIRST_PRODUCER_ID, Broker, Endpoint, ScramCredential
 from sparklog.metadata.codec.edits import edit_of
-from sparklog.metadata.edit import Done, Edit, Stamp
-from sparklog.metadata.entry import understood
-from sparklog.metadata.fold import fold
+from sparklog.metadata.codec.entry import understood
 from sparklog.metadata.history.read import history
-from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.plans.cluster import (
     producer_id_block,
@@ -26,7 +21,12 @@ from sparklog.metadata.plans.cluster import (
     with_users,
     without_broker,
 )
-from sparklog.metadata.repair import repair
+from sparklog.metadata.state.check import check
+from sparklog.metadata.state.cluster import FIRST_PRODUCER_ID, Broker, Endpoint, ScramCredential
+from sparklog.metadata.state.edit import Done, Edit, Stamp
+from sparklog.metadata.state.image import Image
+from sparklog.metadata.upkeep.fold import fold
+from sparklog.metadata.upkeep.repair import repair
 from tests.edits import NOW_MS
 from tests.metadata_language import new_log
 

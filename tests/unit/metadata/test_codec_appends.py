@@ -15,10 +15,10 @@ from sparklog.metadata import batch
 from sparklog.metadata.codec import segments
 from sparklog.metadata.codec.appends import appends_json
 from sparklog.metadata.codec.edits import edit_json, edit_of
-from sparklog.metadata.edit import Edit, Lease, OpenTransaction, PartitionState, TopicEdit
-from sparklog.metadata.entry import encode_appends
-from sparklog.metadata.producers import ProducerBatch, ProducerState
-from sparklog.metadata.transactions import (
+from sparklog.metadata.codec.entry import encode_appends
+from sparklog.metadata.state.edit import Edit, Lease, OpenTransaction, PartitionState, TopicEdit
+from sparklog.metadata.state.producers import ProducerBatch, ProducerState
+from sparklog.metadata.state.transactions import (
     Added,
     PendingOffset,
     TransactionalId,

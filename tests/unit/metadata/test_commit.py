@@ -16,12 +16,12 @@ from sparklog.errors import (
     StorageError,
     UsageError,
 )
-from sparklog.metadata.edit import Done, Edit
-from sparklog.metadata.entry import EDITS_BYTES_MAX
-from sparklog.metadata.fold import fold
-from sparklog.metadata.housekeeping import keep_house
+from sparklog.metadata.codec.entry import EDITS_BYTES_MAX
 from sparklog.metadata.log import Committed, MetadataLog, Plan
 from sparklog.metadata.names import ENTRIES, HINT, entry_path
+from sparklog.metadata.state.edit import Done, Edit
+from sparklog.metadata.upkeep.fold import fold
+from sparklog.metadata.upkeep.housekeeping import keep_house
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles

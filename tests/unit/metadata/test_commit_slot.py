@@ -16,13 +16,13 @@ from sparklog.errors import (
     StorageFullError,
     StoragePermissionError,
 )
-from sparklog.metadata.edit import Edit
 from sparklog.metadata.entries import LOCAL_PUT_TRIES, PUT_TIMEOUT_MS, REFUSED_PUT_MS
-from sparklog.metadata.fold import fold
-from sparklog.metadata.image import Image
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS, MetadataLog
 from sparklog.metadata.marks import Mark, write_mark
 from sparklog.metadata.names import entry_path
+from sparklog.metadata.state.edit import Edit
+from sparklog.metadata.state.image import Image
+from sparklog.metadata.upkeep.fold import fold
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import segment

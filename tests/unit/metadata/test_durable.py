@@ -7,9 +7,9 @@ import pytest
 
 from sparklog.clock import ManualClock
 from sparklog.errors import CommitOutcomeUnknownError, StorageError
-from sparklog.metadata.edit import Done
 from sparklog.metadata.log import Committed, MetadataLog
 from sparklog.metadata.names import ENTRIES
+from sparklog.metadata.state.edit import Done
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import segment
 from tests.metadata_language import TOPIC, append, ends, new_log, producing, whole

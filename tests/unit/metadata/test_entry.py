@@ -15,9 +15,16 @@ from hypothesis import strategies as st
 
 from sparklog.errors import CorruptMetadataError, LogDirError, UnsupportedFeatureError
 from sparklog.metadata.codec.edits import edit_of
-from sparklog.metadata.edit import Edit, FoldEdit, Lease, RunFile
-from sparklog.metadata.entry import EditsFile, Entry, decode, encode, encode_edits, parse_edits
-from sparklog.metadata.image import Image
+from sparklog.metadata.codec.entry import (
+    EditsFile,
+    Entry,
+    decode,
+    encode,
+    encode_edits,
+    parse_edits,
+)
+from sparklog.metadata.state.edit import Edit, FoldEdit, Lease, RunFile
+from sparklog.metadata.state.image import Image
 from tests.edits import segment
 from tests.metadata_language import Author, creating, producing
 

@@ -9,9 +9,11 @@ import pytest
 
 from sparklog.errors import CorruptMetadataError, LateWriterError
 from sparklog.log.names import CLUSTER_METADATA, random_uuid
-from sparklog.metadata import fold as f
-from sparklog.metadata.check import check
-from sparklog.metadata.edit import (
+from sparklog.metadata.runs.image_rows import rows_of
+from sparklog.metadata.runs.rows import in_order
+from sparklog.metadata.runs.tables import PRODUCER, RECEIPT
+from sparklog.metadata.state.check import check
+from sparklog.metadata.state.edit import (
     ALL_FILES_MS,
     Edit,
     FoldEdit,
@@ -22,12 +24,10 @@ from sparklog.metadata.edit import (
     Stamp,
     TopicEdit,
 )
-from sparklog.metadata.fold import commit_fold, fold, is_due
-from sparklog.metadata.image import Image
-from sparklog.metadata.producers import ProducerState
-from sparklog.metadata.runs.image_rows import rows_of
-from sparklog.metadata.runs.rows import in_order
-from sparklog.metadata.runs.tables import PRODUCER, RECEIPT
+from sparklog.metadata.state.image import Image
+from sparklog.metadata.state.producers import ProducerState
+from sparklog.metadata.upkeep import fold as f
+from sparklog.metadata.upkeep.fold import commit_fold, fold, is_due
 from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles

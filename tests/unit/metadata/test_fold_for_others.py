@@ -10,11 +10,11 @@ from deltalake import DeltaTable, QueryBuilder
 
 from sparklog.errors import CorruptMetadataError, LogDirError, StorageError
 from sparklog.log.names import CLUSTER_METADATA
-from sparklog.metadata.edit import Edit
-from sparklog.metadata.fold import fold
 from sparklog.metadata.log import MetadataLog
-from sparklog.metadata.repair import problems
-from sparklog.metadata.transactions import TransactionalId
+from sparklog.metadata.state.edit import Edit
+from sparklog.metadata.state.transactions import TransactionalId
+from sparklog.metadata.upkeep.fold import fold
+from sparklog.metadata.upkeep.repair import problems
 from sparklog.storage.local import LocalFiles
 from tests.metadata_logs import TOPIC_ID, World, names, read
 

@@ -8,10 +8,10 @@ import pytest
 
 from sparklog.errors import CorruptMetadataError, MissingFileError
 from sparklog.log.names import CLUSTER_METADATA
-from sparklog.metadata.entry import encode
-from sparklog.metadata.fold import fold
+from sparklog.metadata.codec.entry import encode
 from sparklog.metadata.history.files import continued
 from sparklog.metadata.names import entry_path
+from sparklog.metadata.upkeep.fold import fold
 from sparklog.storage.local import LocalFiles
 from tests.metadata_logs import World, names
 
@@ -99,7 +99,7 @@ class TestWhileTheLogDirIsReplaced:
         for one in (world, other):
             one.produce(5)
         cover = world.log.image().version
-        monkeypatch.setattr("sparklog.metadata.fold.continued", replaced)
+        monkeypatch.setattr("sparklog.metadata.upkeep.fold.continued", replaced)
 
         assert fold(world.log) is None
         assert world.log.image().version == cover

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.metadata.edit import FoldEdit
-from sparklog.metadata.fold import commit_fold, fold
 from sparklog.metadata.history.read import (
     cut_at,
     history,
@@ -15,6 +13,8 @@ from sparklog.metadata.history.read import (
 from sparklog.metadata.names import entry_path
 from sparklog.metadata.runs.image_rows import rows_of
 from sparklog.metadata.runs.rows import in_order
+from sparklog.metadata.state.edit import FoldEdit
+from sparklog.metadata.upkeep.fold import commit_fold, fold
 from sparklog.storage.local import LocalFiles
 from tests.metadata_logs import TOPIC_ID, World
 

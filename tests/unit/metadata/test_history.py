@@ -15,9 +15,6 @@ from sparklog.errors import (
     UsageError,
     VersionOutOfRangeError,
 )
-from sparklog.metadata.clean import clean
-from sparklog.metadata.edit import NEW_PARTITION
-from sparklog.metadata.fold import fold
 from sparklog.metadata.history import files as h
 from sparklog.metadata.history.read import (
     PartitionCut,
@@ -29,8 +26,11 @@ from sparklog.metadata.history.read import (
     record_at,
     version_at,
 )
-from sparklog.metadata.image import Image, PartitionLog
 from sparklog.metadata.past import PastCatalog
+from sparklog.metadata.state.edit import NEW_PARTITION
+from sparklog.metadata.state.image import Image, PartitionLog
+from sparklog.metadata.upkeep.clean import clean
+from sparklog.metadata.upkeep.fold import fold
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.log_dir import META_PROPERTIES, LogDir, Retention, encode
 from tests.logs import catalog

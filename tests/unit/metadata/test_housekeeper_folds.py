@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from sparklog.errors import MissingFileError, StorageError
-from sparklog.metadata import fold as f
-from sparklog.metadata import housekeeping as k
-from sparklog.metadata.housekeeping import keep_house, keep_house_late, keep_house_while
-from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.state.image import Image
+from sparklog.metadata.upkeep import fold as f
+from sparklog.metadata.upkeep import housekeeping as k
+from sparklog.metadata.upkeep.housekeeping import keep_house, keep_house_late, keep_house_while
 from sparklog.storage.local import LocalFiles
 from tests.metadata_logs import World, wait
 

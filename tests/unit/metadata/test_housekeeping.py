@@ -12,12 +12,12 @@ import pytest
 
 from sparklog.clock import ManualClock
 from sparklog.errors import StorageError
-from sparklog.metadata import fold as f
 from sparklog.metadata import follow
-from sparklog.metadata import housekeeping as k
-from sparklog.metadata.clean import Cleaned, clean
-from sparklog.metadata.housekeeping import keep_house
 from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.upkeep import fold as f
+from sparklog.metadata.upkeep import housekeeping as k
+from sparklog.metadata.upkeep.clean import Cleaned, clean
+from sparklog.metadata.upkeep.housekeeping import keep_house
 from sparklog.storage.local import LocalFiles
 from tests.metadata_logs import TOPIC_ID, World, appended, keep_house_now, read, segment, wait
 
@@ -183,7 +183,7 @@ class TestTheEndOfAProcess:
     def test_is_clean_and_soon(self, tmp_path: Path) -> None:
         program = f"""
 from sparklog.storage.local import LocalFiles
-from sparklog.metadata import fold, housekeeping
+from sparklog.metadata.upkeep import fold, housekeeping
 from tests.metadata_logs import World
 fold.FOLD_EVERY = 4
 world = World(LocalFiles({str(tmp_path)!r}))

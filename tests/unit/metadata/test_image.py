@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.errors import OffsetOutOfRangeError, UsageError
-from sparklog.metadata.check import check
 from sparklog.metadata.codec.edits import edit_json, edit_of
-from sparklog.metadata.edit import (
+from sparklog.metadata.state.check import check
+from sparklog.metadata.state.edit import (
     Edit,
     EpochStart,
     OpenTransaction,
@@ -21,10 +21,10 @@ from sparklog.metadata.edit import (
     Stamp,
     TopicEdit,
 )
-from sparklog.metadata.image import Image, TopicImage, added_ranges, at_log_end
-from sparklog.metadata.producers import ProducerState
-from sparklog.metadata.segments import TAIL_MAX
-from sparklog.metadata.topic_image import WAITING_MAX
+from sparklog.metadata.state.image import Image, TopicImage, added_ranges, at_log_end
+from sparklog.metadata.state.producers import ProducerState
+from sparklog.metadata.state.segments import TAIL_MAX
+from sparklog.metadata.state.topic_image import WAITING_MAX
 from tests.edits import NOW_MS, at, segment
 from tests.metadata_language import Author, creating, description, of_topic, producing, topic_id
 from tests.naive.metadata import NaiveMetadata, said_by

@@ -9,12 +9,12 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from sparklog.clock import ManualClock
-from sparklog.metadata import producers
 from sparklog.metadata.batch import Committed, Plan
-from sparklog.metadata.edit import Edit
-from sparklog.metadata.fold import fold
-from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.state import producers
+from sparklog.metadata.state.edit import Edit
+from sparklog.metadata.state.image import Image
+from sparklog.metadata.upkeep.fold import fold
 from sparklog.storage.memory import MemoryFiles
 from tests.metadata_language import Author, whole
 from tests.naive.metadata import NaiveMetadata, State, said_by

@@ -20,20 +20,20 @@ from sparklog.fleet import LocalFleet
 from sparklog.log.names import SHARED, born_ms
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.runner import JobRun, StepReport
-from sparklog.maintenance.vacuum import vacuum
+from sparklog.maintenance.vacuuming.vacuum import vacuum
 from sparklog.metadata.batch import Committed, Plan
 from sparklog.metadata.catalog import Catalog, topic_directory
-from sparklog.metadata.cluster import ids_after_restore
-from sparklog.metadata.edit import Edit
+from sparklog.metadata.codec.entry import decode
 from sparklog.metadata.entries import SEEN_MS
-from sparklog.metadata.entry import decode
-from sparklog.metadata.fold import fold
-from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import entry_path
 from sparklog.metadata.plans.backups import BACKUPS, backups, begun, ended
-from sparklog.metadata.repair import problems
-from sparklog.metadata.restore import restore
+from sparklog.metadata.state.cluster import ids_after_restore
+from sparklog.metadata.state.edit import Edit
+from sparklog.metadata.state.image import Image
+from sparklog.metadata.upkeep.fold import fold
+from sparklog.metadata.upkeep.repair import problems
+from sparklog.metadata.upkeep.restore import restore
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.log_dir import create_log_dir, open_log_dir
 from tests import edits

@@ -4,11 +4,11 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import initialize, rule
 
-from sparklog.metadata.clean import clean
-from sparklog.metadata.fold import fold
 from sparklog.metadata.history import files as history
 from sparklog.metadata.history.read import cut_at, oldest_cut
-from sparklog.metadata.repair import problems
+from sparklog.metadata.upkeep.clean import clean
+from sparklog.metadata.upkeep.fold import fold
+from sparklog.metadata.upkeep.repair import problems
 from tests.unit.metadata.test_machine import LOGS, NUMBERS, MetadataMachine
 
 HOUR_MS = 3_600_000

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from sparklog.metadata.edit import OpenTransaction
-from sparklog.metadata.open_transactions import OpenedTransaction, opened_in
+from sparklog.metadata.state.edit import OpenTransaction
+from sparklog.metadata.state.open_transactions import OpenedTransaction, opened_in
 from tests.client_batches import NOW_MS
 from tests.edits import edited
 from tests.transactions import Client, Instance, new_log_dir

@@ -4,7 +4,7 @@ import pytest
 
 from sparklog.errors import UsageError
 from sparklog.log_reader import TopicReader
-from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.metadata.past import PastCatalog
 from sparklog.model import MAX_TIMESTAMP, TimestampOffset
 from tests.maintenance import run

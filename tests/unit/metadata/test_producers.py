@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.errors import ErrorCode, InvalidProducerEpochError, OutOfOrderSequenceError
-from sparklog.metadata import producers as p
-from sparklog.metadata.producers import (
+from sparklog.metadata.state import producers as p
+from sparklog.metadata.state.producers import (
     Duplicate,
     ProducerBatch,
     ProducerMark,

@@ -15,12 +15,12 @@ from sparklog.errors import (
     UnsupportedFeatureError,
 )
 from sparklog.log.names import CLUSTER_METADATA
-from sparklog.metadata.clean import clean
-from sparklog.metadata.fold import fold
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import ENTRIES, HINT, POINTER, TORN, checkpoint_path, entry_path
-from sparklog.metadata.repair import problems, repair
 from sparklog.metadata.turn import Turn
+from sparklog.metadata.upkeep.clean import clean
+from sparklog.metadata.upkeep.fold import fold
+from sparklog.metadata.upkeep.repair import problems, repair
 from sparklog.storage.files import FileStat
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
@@ -307,7 +307,7 @@ class TestWhileOthersCommit:
     ) -> None:
         cut(world, f"{CLUSTER_METADATA}/{world.log.image().fold.runs[0].path}")
         damage(world, HINT)
-        monkeypatch.setattr("sparklog.metadata.repair.commit_fold", lambda *_: None)
+        monkeypatch.setattr("sparklog.metadata.upkeep.repair.commit_fold", lambda *_: None)
 
         told: list[str] = []
         with pytest.raises(CommitConflictError, match="others are folding"):

@@ -7,13 +7,13 @@ import pytest
 
 from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import CLUSTER_METADATA
-from sparklog.metadata.diagnosis import run_problem
-from sparklog.metadata.fold import fold
 from sparklog.metadata.history import files as h
 from sparklog.metadata.history.read import history, oldest_version
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import entry_path
-from sparklog.metadata.repair import problems, repair
+from sparklog.metadata.upkeep.diagnosis import run_problem
+from sparklog.metadata.upkeep.fold import fold
+from sparklog.metadata.upkeep.repair import problems, repair
 from sparklog.storage.local import LocalFiles
 from tests.metadata_logs import World, names, read
 from tests.repairing import cut, flip, found, made, mended
@@ -57,7 +57,7 @@ class TestRuns:
         harm(world, f"{CLUSTER_METADATA}/{image.fold.runs[-1].path}")
         for version in range(3):
             world.files.delete(entry_path(version))
-        monkeypatch.setattr("sparklog.metadata.diagnosis.oldest_version", lambda _: 7)
+        monkeypatch.setattr("sparklog.metadata.upkeep.diagnosis.oldest_version", lambda _: 7)
 
         repair(world.files, world.clock)
         assert found(world) == []

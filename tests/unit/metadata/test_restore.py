@@ -9,11 +9,7 @@ from sparklog.clock import SystemClock
 from sparklog.errors import CorruptMetadataError, MissingFileError, StorageFullError
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.cluster import FIRST_PRODUCER_ID, Broker, Endpoint
-from sparklog.metadata.edit import Edit
-from sparklog.metadata.fold import fold
 from sparklog.metadata.follow import hinted_version
-from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import (
     HINT,
@@ -24,8 +20,12 @@ from sparklog.metadata.names import (
     last_part,
 )
 from sparklog.metadata.plans.cluster import producer_id_block, with_broker
-from sparklog.metadata.repair import problems
-from sparklog.metadata.restore import restore
+from sparklog.metadata.state.cluster import FIRST_PRODUCER_ID, Broker, Endpoint
+from sparklog.metadata.state.edit import Edit
+from sparklog.metadata.state.image import Image
+from sparklog.metadata.upkeep.fold import fold
+from sparklog.metadata.upkeep.repair import problems
+from sparklog.metadata.upkeep.restore import restore
 from sparklog.storage import open_files
 from tests.command_line import CommandLine, Outcome
 from tests.logs import append, catalog, new_topic, values

@@ -9,9 +9,9 @@ from sparklog.clock import ManualClock
 from sparklog.errors import CommitOutcomeUnknownError, CorruptMetadataError, MissingFileError
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.entries import SEEN_MS
-from sparklog.metadata.fold import fold
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import RUNS, entry_path
+from sparklog.metadata.upkeep.fold import fold
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import segment
 from tests.metadata_language import (

@@ -13,9 +13,6 @@ from immutables import Map
 
 from sparklog.clock import ManualClock
 from sparklog.errors import CorruptMetadataError, UnsupportedFeatureError
-from sparklog.metadata.edit import FoldEdit, RunFile, Stamp
-from sparklog.metadata.fold import fold
-from sparklog.metadata.image import Image, SharedSegmentState
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.runs import file
 from sparklog.metadata.runs.file import footer, parquet_of
@@ -23,6 +20,9 @@ from sparklog.metadata.runs.image_rows import rows_of
 from sparklog.metadata.runs.rows import in_order
 from sparklog.metadata.runs.store import MANY, Runs
 from sparklog.metadata.runs.tables import RUN_SCHEMA, check_columns, table_of
+from sparklog.metadata.state.edit import FoldEdit, RunFile, Stamp
+from sparklog.metadata.state.image import Image, SharedSegmentState
+from sparklog.metadata.upkeep.fold import fold
 from sparklog.record.checksum import crc32c
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import NOW_MS, segment

@@ -6,8 +6,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from sparklog.metadata.segment_tables import segment_entries, segments_table
-from sparklog.metadata.segments import (
+from sparklog.metadata.state.segment_tables import segment_entries, segments_table
+from sparklog.metadata.state.segments import (
     CHUNKS_MAX,
     NEVER_MS,
     NO_PIECES,

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparklog.metadata.codec.edits import edit_json
-from sparklog.metadata.edit import Edit, Stamp, TopicEdit
-from sparklog.metadata.image import Image
 from sparklog.metadata.runs.touched import TouchedKeys, keys_of
+from sparklog.metadata.state.edit import Edit, Stamp, TopicEdit
+from sparklog.metadata.state.image import Image
 from tests.metadata_language import Author
 
 

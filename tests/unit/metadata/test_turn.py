@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from sparklog.clock import ManualClock
-from sparklog.metadata.edit import Edit
-from sparklog.metadata.image import Image
 from sparklog.metadata.log import PATIENT_TRIES, QUICK_MS, MetadataLog
 from sparklog.metadata.names import ENTRIES
+from sparklog.metadata.state.edit import Edit
+from sparklog.metadata.state.image import Image
 from sparklog.metadata.turn import LINE_PATIENCE_MS, PATIENCE_MS, STAY_MS, Turn
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from sparklog.errors import InvalidConfigError
 from sparklog.model import Codec
-from sparklog.record.compression import DEFAULT_LEVELS, LEVELS, compress, compressor
-from sparklog.record.decompression import decompress
+from sparklog.record.codecs.compression import DEFAULT_LEVELS, LEVELS, compress, compressor
+from sparklog.record.codecs.decompression import decompress
 from tests.golden import LZ4_STREAM, PLAIN_RECORDS, SNAPPY_STREAM
 
 TEXT = b"".join(b'{"carrier":"UA","flight":%d}' % number for number in range(3000))

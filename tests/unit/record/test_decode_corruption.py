@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from sparklog.errors import CorruptRecordError, UnsupportedCodecError
 from sparklog.model import Codec
+from sparklog.record.codecs.compression import compress
 from sparklog.record.columns import ALL
-from sparklog.record.compression import compress
 from sparklog.record.decode import decode
 from sparklog.record.scan import scan_batches
 from tests import golden

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from sparklog.errors import CorruptRecordError, UnsupportedCodecError
 from sparklog.model import Codec
-from sparklog.record.compression import compress
-from sparklog.record.decompression import XERIAL_HEADER, decompress
+from sparklog.record.codecs.compression import compress
+from sparklog.record.codecs.decompression import XERIAL_HEADER, decompress
 from tests.golden import LZ4_STREAM, PLAIN_RECORDS, SNAPPY_STREAM, ZSTD_STREAM
 
 TEXT = b"".join(b'{"carrier":"UA","flight":%d}' % number for number in range(3000))
@@ -151,7 +151,7 @@ class TestGzip:
             decompress(Codec.GZIP, stream[:-1], len(plain))
 
     def test_each_of_many_members_is_given_few_bytes(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sparklog.record.decompression.zlib.decompressobj", Fed)
+        monkeypatch.setattr("sparklog.record.codecs.decompression.zlib.decompressobj", Fed)
         stream = gzip.compress(b"") * 2000
         Fed.total = 0
 

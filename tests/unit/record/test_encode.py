@@ -18,7 +18,7 @@ from sparklog.errors import (
 from sparklog.model import Codec, TimestampType
 from sparklog.record.batches import COLUMNS, byte_view
 from sparklog.record.checksum import verify_checksums
-from sparklog.record.compression import compress
+from sparklog.record.codecs.compression import compress
 from sparklog.record.encode import BatchSettings, EncodedStream, RecordColumns, encode
 from sparklog.record.rows import HEADERS_TYPE
 from sparklog.record.scan import scan_batches, unpack_header

@@ -8,7 +8,7 @@ from sparklog.config import TopicConfig
 from sparklog.log_writer import WriteOptions, WritePlan
 from sparklog.model import TopicDescription
 from sparklog.spark.cluster import AssignTask
-from sparklog.spark.write_task import WriteTask
+from sparklog.spark.writing.write_task import WriteTask
 from sparklog.storage.memory import MemoryFiles
 
 PLAN = WritePlan(

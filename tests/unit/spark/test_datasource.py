@@ -9,10 +9,10 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from sparklog.errors import InvalidOptionError, SchemaError, SparklogWarning
-from sparklog.spark.batch_reader import BatchReader
 from sparklog.spark.datasource import SparklogDataSource
+from sparklog.spark.lake.table_options import with_options
+from sparklog.spark.reading.batch_reader import BatchReader
 from sparklog.spark.schema import output_schema
-from sparklog.spark.table_options import with_options
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from sparklog.config.options import CONSUME_OPTIONS, parse_options
 from sparklog.errors import InvalidOptionError, OffsetOutOfRangeError
 from sparklog.model import TopicPartition
 from sparklog.spark.commit_group import ends, flat
-from sparklog.spark.groups import GroupCommits
-from sparklog.spark.plan import plan_pinned, plan_read, plan_start
-from sparklog.spark.position import Position
+from sparklog.spark.reading.groups import GroupCommits
+from sparklog.spark.reading.plan import plan_pinned, plan_read, plan_start
+from sparklog.spark.reading.position import Position
 from tests.logs import append, catalog, new_topic
 from tests.streams import Stream
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.errors import UsageError
-from sparklog.spark.history_stream import version_read
+from sparklog.spark.lake.history_stream import version_read
 from sparklog.storage import Files, open_files
 
 

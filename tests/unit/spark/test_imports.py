@@ -49,9 +49,9 @@ DAEMON = "from sparklog.spark import daemon; daemon.load(sys.argv[1])"
 OURS = ("sparklog", "pyspark", "pyarrow", "numpy")
 COMMITS = """
 from sparklog.clock import SystemClock
-from sparklog.metadata.edit import Edit, TopicEdit
-from sparklog.metadata.fold import fold
-from sparklog.metadata.image import at_log_end
+from sparklog.metadata.state.edit import Edit, TopicEdit
+from sparklog.metadata.upkeep.fold import fold
+from sparklog.metadata.state.image import at_log_end
 from sparklog.metadata.log import MetadataLog
 from sparklog.storage.open import open_files
 from tests.edits import segment

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sparklog.config.options import STREAM_OPTIONS, parse_options
 from sparklog.errors import InvalidOptionError
 from sparklog.model import TopicPartition
-from sparklog.spark.limits import Limits, milliseconds
+from sparklog.spark.reading.limits import Limits, milliseconds
 
 MINUTE = 60_000
 

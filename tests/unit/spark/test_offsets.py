@@ -8,9 +8,9 @@ import pytest
 from sparklog.config.options import CONSUME_OPTIONS, parse_options
 from sparklog.errors import InvalidOptionError
 from sparklog.model import EARLIEST, LATEST, TopicPartition
-from sparklog.spark.offsets import Bound, Bounds, parse_assign, parse_bounds
-from sparklog.spark.position import Position
-from sparklog.spark.waiting import WAITING
+from sparklog.spark.reading.offsets import Bound, Bounds, parse_assign, parse_bounds
+from sparklog.spark.reading.position import Position
+from sparklog.spark.reading.waiting import WAITING
 
 
 def bounds(side: str, **options: object) -> Bounds:

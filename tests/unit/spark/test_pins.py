@@ -9,12 +9,12 @@ import pytest
 from sparklog.admin import AdminClient
 from sparklog.config.options import CONSUME_OPTIONS, parse_options
 from sparklog.errors import OffsetOutOfRangeError, UnknownTopicError
-from sparklog.maintenance.merge_segments import merge_segments
-from sparklog.metadata.fold import fold
+from sparklog.maintenance.merging.merge_segments import merge_segments
+from sparklog.metadata.upkeep.fold import fold
 from sparklog.model import READ_UNCOMMITTED
-from sparklog.spark.pins import pinned, pinned_slices
-from sparklog.spark.plan import ReadRange, SliceFinder, plan_pinned, plan_read, with_pins
-from sparklog.spark.read_task import RangePartition, ReadTask
+from sparklog.spark.reading.pins import pinned, pinned_slices
+from sparklog.spark.reading.plan import ReadRange, SliceFinder, plan_pinned, plan_read, with_pins
+from sparklog.spark.reading.read_task import RangePartition, ReadTask
 from tests.erasing import ALICE, erased, keyed
 from tests.logs import OWN_FILES, append, catalog, new_topic
 from tests.maintenance import outcome_of

@@ -17,10 +17,10 @@ from sparklog.errors import (
 )
 from sparklog.log_writer import WriteOptions
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.edit import OpenTransaction
-from sparklog.metadata.image import Image
+from sparklog.metadata.state.edit import OpenTransaction
+from sparklog.metadata.state.image import Image
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED, TopicDescription
-from sparklog.spark.plan import ReadRange, SliceFinder, plan_read
+from sparklog.spark.reading.plan import ReadRange, SliceFinder, plan_read
 from tests.edits import edited
 from tests.logs import append, catalog, new_topic
 

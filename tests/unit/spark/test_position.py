@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sparklog.errors import UsageError
 from sparklog.model import TopicPartition
-from sparklog.spark.position import Position
+from sparklog.spark.reading.position import Position
 
 A0, A10, B2 = TopicPartition("a", 0), TopicPartition("a", 10), TopicPartition("b", 2)
 

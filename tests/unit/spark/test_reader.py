@@ -23,11 +23,11 @@ from sparklog.errors import (
     SparklogWarning,
 )
 from sparklog.log_writer import WriteOptions
-from sparklog.metadata.edit import PartitionState
+from sparklog.metadata.state.edit import PartitionState
 from sparklog.record.record_batches import arrow_schema
-from sparklog.spark.plan import ReadRange, SliceFinder, plan_read
-from sparklog.spark.ranges_source import RangesSource, ranges_frame
-from sparklog.spark.read_task import RangePartition, RangesTask, ReadTask
+from sparklog.spark.reading.plan import ReadRange, SliceFinder, plan_read
+from sparklog.spark.reading.ranges_source import RangesSource, ranges_frame
+from sparklog.spark.reading.read_task import RangePartition, RangesTask, ReadTask
 from tests.edits import edited
 from tests.logs import append, catalog, image, log_files, new_topic
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.spark.plan import ReadRange
-from sparklog.spark.splits import split_ranges
+from sparklog.spark.reading.plan import ReadRange
+from sparklog.spark.reading.splits import split_ranges
 
 Spans = list[tuple[int, int]]
 

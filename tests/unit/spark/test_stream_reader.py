@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import (
 from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock, SystemClock
 from sparklog.errors import LogDirError, OffsetOutOfRangeError, SparklogWarning, UnknownTopicError
-from sparklog.metadata.restore import restore
+from sparklog.metadata.upkeep.restore import restore
 from tests.logs import append, catalog, new_topic
 from tests.streams import T0, Json, Stream, span, two_partitions
 

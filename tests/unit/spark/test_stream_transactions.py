@@ -9,7 +9,7 @@ import pytest
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock
 from sparklog.errors import OffsetOutOfRangeError, StorageError
-from sparklog.metadata.edit import OpenTransaction
+from sparklog.metadata.state.edit import OpenTransaction
 from tests.client_batches import NOW_MS
 from tests.edits import edited
 from tests.logs import append, catalog

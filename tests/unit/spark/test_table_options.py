@@ -4,8 +4,8 @@ import pytest
 from pyspark.sql.types import StructType, VarcharType
 
 from sparklog.errors import InvalidOptionError
+from sparklog.spark.lake.table_options import options_of, plain, with_options, without_sparks_own
 from sparklog.spark.schema import output_schema
-from sparklog.spark.table_options import options_of, plain, with_options, without_sparks_own
 
 GIVEN = {"path": "/data/log", "subscribe": "t"}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from sparklog.errors import UsageError
-from sparklog.spark.tables import quoted
+from sparklog.spark.lake.tables import quoted
 
 
 @pytest.mark.parametrize(

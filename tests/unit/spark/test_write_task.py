@@ -5,7 +5,7 @@ import pyarrow as pa
 from sparklog.config import TopicConfig
 from sparklog.log_writer import WriteOptions, WritePlan
 from sparklog.model import TopicDescription
-from sparklog.spark.write_task import WriteTask, by_topic
+from sparklog.spark.writing.write_task import WriteTask, by_topic
 from sparklog.storage.memory import MemoryFiles
 
 TOPICS = [f"t{number}" for number in range(20)]

@@ -19,11 +19,11 @@ from sparklog.errors import (
     UnknownTopicError,
     UsageError,
 )
-from sparklog.metadata.entry import Entry
-from sparklog.spark import writers
-from sparklog.spark.produce_result import ProduceResult
-from sparklog.spark.write_job import WriteJob
-from sparklog.spark.writers import BatchWriter, StreamWriter, Written
+from sparklog.metadata.codec.entry import Entry
+from sparklog.spark.writing import writers
+from sparklog.spark.writing.produce_result import ProduceResult
+from sparklog.spark.writing.write_job import WriteJob
+from sparklog.spark.writing.writers import BatchWriter, StreamWriter, Written
 from tests.logs import all_values, catalog, log_files, new_topic, rows, values
 
 COLUMNS = ("value", "partition")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.errors import StoragePermissionError
-from sparklog.storage.aws_credentials import ContainerCredentials, given, provided
+from sparklog.storage.objects.aws_credentials import ContainerCredentials, given, provided
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIAID", "AWS_SECRET_ACCESS_KEY": "s3cret"}
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
 from sparklog.errors import MissingFileError, StorageError
-from sparklog.storage import newest, object_store
-from sparklog.storage.newest import PIECE_BYTES, NewestBytes, RememberingFiles
-from sparklog.storage.object_store import ObjectFiles
+from sparklog.storage.objects import newest, object_store
+from sparklog.storage.objects.newest import PIECE_BYTES, NewestBytes, RememberingFiles
+from sparklog.storage.objects.object_store import ObjectFiles
 from sparklog.storage.settings import StorageOptions
 from tests.waiting import until
 

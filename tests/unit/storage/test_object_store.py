@@ -21,8 +21,8 @@ from sparklog.errors import (
     StorageError,
     StoragePermissionError,
 )
-from sparklog.storage import object_store
-from sparklog.storage.object_store import ObjectFiles, ObjectNewFile, opened_store
+from sparklog.storage.objects import object_store
+from sparklog.storage.objects.object_store import ObjectFiles, ObjectNewFile, opened_store
 from sparklog.storage.settings import StorageOptions
 
 SECRETS = StorageOptions({"AWS_ACCESS_KEY_ID": "AKIAID", "AWS_SECRET_ACCESS_KEY": "s3cret"})

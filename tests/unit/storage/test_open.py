@@ -6,8 +6,8 @@ import pytest
 from sparklog.errors import InvalidOptionError, LogDirError
 from sparklog.storage import open_files
 from sparklog.storage.local import LocalFiles
-from sparklog.storage.newest import RememberingFiles
-from sparklog.storage.object_store import ObjectFiles
+from sparklog.storage.objects.newest import RememberingFiles
+from sparklog.storage.objects.object_store import ObjectFiles
 from sparklog.storage.settings import STORAGE_SETTINGS
 
 KEYS = {"storage.AWS_ACCESS_KEY_ID": "AKIAID", "storage.AWS_SECRET_ACCESS_KEY": "s3cret"}

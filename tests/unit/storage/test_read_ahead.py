@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.errors import MissingFileError, StorageError
-from sparklog.storage import read_ahead
 from sparklog.storage.memory import MemoryFiles
-from sparklog.storage.read_ahead import AHEAD, Range, RangesAhead, ReadAhead
+from sparklog.storage.objects import read_ahead
+from sparklog.storage.objects.read_ahead import AHEAD, Range, RangesAhead, ReadAhead
 from tests.waiting import until
 
 DATA = bytes(range(256)) * 4

@@ -9,9 +9,9 @@ import pytest
 
 from sparklog.config.options import CONSUME_OPTIONS, HISTORY_OPTIONS, parse_options
 from sparklog.errors import SparklogWarning, UsageError
-from sparklog.maintenance.verify import verify
-from sparklog.spark.history_plan import HistoryPlan, plan_auto
-from sparklog.spark.table_plan import plan_table
+from sparklog.maintenance.verification.verify import verify
+from sparklog.spark.lake.history_plan import HistoryPlan, plan_auto
+from sparklog.spark.lake.table_plan import plan_table
 from tests.erasing import ALICE, erased, keyed
 from tests.logs import append, catalog, client, new_topic, rows
 from tests.maintenance import run

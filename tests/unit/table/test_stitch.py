@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparklog.maintenance.merge_segments import merge_segments
-from sparklog.metadata.edit import OpenTransaction
+from sparklog.maintenance.merging.merge_segments import merge_segments
+from sparklog.metadata.state.edit import OpenTransaction
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED, AbortedRange, Codec
 from sparklog.table.marks import Mark
 from sparklog.table.stitch import stitch

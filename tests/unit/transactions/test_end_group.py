@@ -21,7 +21,7 @@ from sparklog.group_commit.append_slots import Append, Appended, Slot
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.group_commit.appends import AppendCommit, AppendLimits
 from sparklog.log_writer import SharedSegment
-from sparklog.metadata.image import Image
+from sparklog.metadata.state.image import Image
 from sparklog.model import READ_UNCOMMITTED
 from sparklog.transactions import end_group, ending
 from sparklog.transactions.end_group import EndGroup

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from sparklog.admin import AdminClient, AlterConfigOp
-from sparklog.coordinator.offsets_topic import claim, offsets_topic
+from sparklog.coordinator.commits.offsets_topic import claim, offsets_topic
 from sparklog.errors import (
     CommitConflictError,
     InvalidProducerEpochError,
@@ -14,10 +14,10 @@ from sparklog.errors import (
     StorageError,
 )
 from sparklog.group_commit.append_writer import AppendWriter
-from sparklog.metadata.edit import EpochStart, OpenTransaction, PartitionState, TopicEdit
 from sparklog.metadata.plans.transactions import Producer, to_abort_in
-from sparklog.metadata.producers import ProducerState
-from sparklog.metadata.transactions import TransactionPartition
+from sparklog.metadata.state.edit import EpochStart, OpenTransaction, PartitionState, TopicEdit
+from sparklog.metadata.state.producers import ProducerState
+from sparklog.metadata.state.transactions import TransactionPartition
 from sparklog.model import TopicPartition
 from tests.edits import segment
 from tests.transactions import Client, Instance

@@ -12,7 +12,7 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.metadata.plans.transactions import Step, bound
-from sparklog.metadata.transactions import EPOCH_MAX, PendingOffset
+from sparklog.metadata.state.transactions import EPOCH_MAX, PendingOffset
 from sparklog.transactions.ending import Decision
 from tests.transactions import Client, Instance, with_epoch
 

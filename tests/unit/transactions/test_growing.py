@@ -5,12 +5,12 @@ from functools import partial
 import pytest
 
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.edit import Edit
-from sparklog.metadata.fold import fold
 from sparklog.metadata.history.files import cuts_of
 from sparklog.metadata.history.read import cut_at
 from sparklog.metadata.plans.transactions import edit_of_ids, with_offsets
-from sparklog.metadata.transactions import Added, PendingOffset, TransactionPartition
+from sparklog.metadata.state.edit import Edit
+from sparklog.metadata.state.transactions import Added, PendingOffset, TransactionPartition
+from sparklog.metadata.upkeep.fold import fold
 from tests.transactions import Client, Instance
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.interop.export_log import ExportOptions, export_to
-from sparklog.interop.import_log import ImportOptions, import_log_dirs
-from sparklog.interop.txn_index import read_txn_index
+from sparklog.interop.broker_files.txn_index import read_txn_index
+from sparklog.interop.exports.export_log import ExportOptions, export_to
+from sparklog.interop.imports.import_log import ImportOptions, import_log_dirs
 from sparklog.log_reader.isolation import aborted_spans
-from sparklog.maintenance.compact import compact
-from sparklog.maintenance.merge_segments import merge_segments
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.compaction.compact import compact
+from sparklog.maintenance.merging.merge_segments import merge_segments
+from sparklog.maintenance.verification.verify import verify
 from sparklog.model import READ_UNCOMMITTED, TopicPartition
 from tests.maintenance import run
 from tests.transactions import Client, Instance, new_log_dir

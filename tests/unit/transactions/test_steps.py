@@ -11,9 +11,9 @@ from sparklog.errors import (
     UnknownTopicError,
     UsageError,
 )
-from sparklog.metadata.edit import OpenTransaction
 from sparklog.metadata.plans.transactions import Producer, Step
-from sparklog.metadata.transactions import EPOCH_MAX, TransactionPartition, TransactionStatus
+from sparklog.metadata.state.edit import OpenTransaction
+from sparklog.metadata.state.transactions import EPOCH_MAX, TransactionPartition, TransactionStatus
 from sparklog.model import READ_UNCOMMITTED
 from tests.transactions import OLD, Client, Instance, with_epoch
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.metadata.edit import Done, Edit
-from sparklog.metadata.image import Image
-from sparklog.metadata.transactions import (
+from sparklog.metadata.state.edit import Done, Edit
+from sparklog.metadata.state.image import Image
+from sparklog.metadata.state.transactions import (
     TransactionalId,
     TransactionalIds,
     TransactionStatus,

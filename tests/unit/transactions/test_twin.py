@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparklog.admin import AdminClient
-from sparklog.coordinator.offsets_topic import offsets_topic
+from sparklog.coordinator.commits.offsets_topic import offsets_topic
 from sparklog.errors import ErrorCode, SparklogError
-from sparklog.maintenance.verify import verify
+from sparklog.maintenance.verification.verify import verify
 from sparklog.metadata.plans.transactions import NOBODY, Producer, edit_of_ids
 from tests.client_batches import NOW_MS
 from tests.maintenance import run as verified

@@ -13,10 +13,10 @@ from sparklog.errors import (
     TopicExistsError,
 )
 from sparklog.group_commit.append_writer import AppendWriter
-from sparklog.metadata.edit import OpenTransaction, TopicEdit
 from sparklog.metadata.history.read import history
 from sparklog.metadata.plans.transactions import edit_of_ids
-from sparklog.metadata.transactions import EPOCH_MAX, TransactionPartition
+from sparklog.metadata.state.edit import OpenTransaction, TopicEdit
+from sparklog.metadata.state.transactions import EPOCH_MAX, TransactionPartition
 from sparklog.model import READ_UNCOMMITTED
 from sparklog.transactions.undelete import undelete
 from tests.client_batches import NOW_MS

@@ -10,7 +10,7 @@ import pytest
 from sparklog.admin import AdminClient, AlterConfigOp, CommittedOffset
 from sparklog.clock import ManualClock, SystemClock
 from sparklog.coordinator.batches import batch_of
-from sparklog.coordinator.offsets import offset_record
+from sparklog.coordinator.commits.offsets import offset_record
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import (
@@ -237,7 +237,7 @@ class TestOthers:
         assert seen(log_dir) == NOTHING
 
     def test_batches_carry_the_leader_epoch_of_their_partition(self, log_dir: str) -> None:
-        from sparklog.coordinator.offsets_topic import claim
+        from sparklog.coordinator.commits.offsets_topic import claim
 
         catalog = opened(log_dir)
         topic = catalog.topic(OFFSETS_TOPIC)

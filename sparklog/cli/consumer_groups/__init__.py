@@ -1,0 +1,1 @@
+"""The commands about committed offsets: `groups`, its `reset-offsets`, and `checkpoint`."""

@@ -1,0 +1,1 @@
+"""The commands that move or show files: `import`, `export`, `backup`, `restore`, `dump-log`."""

@@ -1,0 +1,1 @@
+"""The codecs of a batch, framed as Kafka frames them: `compression` and `decompression`."""

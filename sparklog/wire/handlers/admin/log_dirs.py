@@ -1,0 +1,125 @@
+"""DescribeLogDirs, AlterReplicaLogDirs. An instance answers for the partitions that it leads.
+
+So the sizes that all brokers return add up to the size of the log dir. The size of a partition is
+that of its live segments; a slice of a shared segment counts for its partition. There is only one
+log dir, so no replica can be moved.
+"""
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from sparklog.errors import ErrorCode
+from sparklog.metadata.state.image import Image
+from sparklog.model import TopicDescription
+from sparklog.storage.failures import os_errors
+from sparklog.storage.files import Files
+from sparklog.tokens import Resource, Scope
+from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.instances import Instance, leader_of
+from sparklog.wire.security.authorization import DENIED
+
+UNKNOWN_BYTES: Final = -1
+"""Total and usable bytes of an object store (KIP-827)."""
+
+
+async def describe_log_dirs(call: Call) -> Reply:
+    """Return the answer; without READ on the cluster it has no log dir (KafkaApis)."""
+    gateway, wanted = call.gateway, (await call.request()).topics
+    if not call.allows(Scope.READ, resource=Resource.CLUSTER):
+        return call.answer({"error_code": DENIED[Resource.CLUSTER], "results": []})
+    image = await gateway.image()
+    names, instances = image.names, call.instances
+    mine = {
+        name: numbers
+        for name, numbers in _asked(wanted, names).items()
+        if name in names and call.sees(name) and _leads(call, instances, names[name])
+    }
+    opened = await gateway.opened(image, [names[name] for name in mine])
+    files = gateway.catalog.files
+
+    total_bytes, usable_bytes = await gateway.lookup(lambda: _space(files))
+
+    def described() -> Reply:
+        found = {
+            "log_dir": files.uri,
+            "topics": [_topic(opened, names[name], numbers) for name, numbers in mine.items()],
+            "total_bytes": total_bytes,
+            "usable_bytes": usable_bytes,
+        }
+        return call.answer({"results": [found]})
+
+    return await gateway.at_length(described)  # a UI asks for all partitions
+
+
+async def alter_replica_log_dirs(call: Call) -> Reply:
+    """Return the answer: success if a replica is in the named log dir already (ReplicaManager)."""
+    request = await call.request()
+    names = (await call.gateway.image()).names
+
+    def answered() -> Reply:
+        asked = {
+            (topic.name, number): one.path
+            for one in request.dirs
+            for topic in one.topics
+            for number in topic.partitions
+        }
+        results: dict[str, list[Mapping[str, Any]]] = {}
+        for (name, number), path in asked.items():
+            code = _code(call, names.get(name), number, path)
+            results.setdefault(name, []).append({"partition_index": number, "error_code": code})
+        answers = [{"topic_name": name, "partitions": some} for name, some in results.items()]
+        return call.answer({"results": answers})
+
+    return await call.step(answered)
+
+
+def _code(call: Call, topic: TopicDescription | None, number: int, path: str) -> ErrorCode:
+    """Return NONE if this instance has a replica in a log dir, else the error of Kafka's checks."""
+    if not call.allows(Scope.ADMIN, resource=Resource.CLUSTER):
+        return DENIED[Resource.CLUSTER]
+    if path != call.gateway.catalog.files.uri:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    if topic is None or not 0 <= number < topic.num_partitions:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    is_here = _leads(call, call.instances, topic)
+    return ErrorCode.NONE if is_here else ErrorCode.REPLICA_NOT_AVAILABLE
+
+
+def _leads(call: Call, instances: Sequence[Instance], topic: TopicDescription) -> bool:
+    """Return whether this instance leads a topic, of the instances that the client can reach."""
+    return leader_of(topic.topic_id, instances).node_id == call.gateway.instances.own.node_id
+
+
+def _asked(wanted: Any, names: Mapping[str, TopicDescription]) -> dict[str, list[int]]:
+    """Return the requested partitions by topic; all partitions if the request names no topic."""
+    if wanted is None:
+        return {name: [*range(topic.num_partitions)] for name, topic in names.items()}
+    found: dict[str, list[int]] = {}
+    for one in wanted:
+        found.setdefault(one.topic, []).extend(one.partitions)
+    return found
+
+
+def _topic(image: Image, topic: TopicDescription, numbers: Iterable[int]) -> Mapping[str, Any]:
+    found = image.topic(topic.topic_id)
+    partitions = [
+        {
+            "partition_index": number,
+            "partition_size": 0
+            if found is None
+            else int(found.partition(number).segments.log_bytes.sum()),
+        }
+        for number in numbers
+        if 0 <= number < topic.num_partitions
+    ]
+    return {"name": topic.name, "partitions": partitions}
+
+
+def _space(files: Files) -> tuple[int, int]:
+    """Return the total and the free bytes of the file system. Raises StorageError."""
+    if not files.is_local:
+        return UNKNOWN_BYTES, UNKNOWN_BYTES
+    with os_errors("measure", "", files.uri):
+        usage = shutil.disk_usage(files.uri)
+    return usage.total, usage.free

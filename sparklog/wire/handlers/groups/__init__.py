@@ -1,0 +1,10 @@
+"""Handlers of consumer groups and of their offsets.
+
+group_members    the members of a classic group
+consumer_groups  groups of the consumer protocol
+offset_commit    commits offsets; commit_forms: its form, which a client repeats
+group_offsets    returns them
+txn_offsets      commits them with a transaction
+group_admin      finds, lists and describes groups
+group_deletes    deletes groups, or their offsets
+"""

@@ -1,0 +1,312 @@
+"""Produce: appends a client's record batches to the log, unchanged.
+
+The call itself puts the batches behind those of earlier requests; so the batches of a connection
+land in the order in which they came. A request is answered when its commit is durable, with acks=1
+as with acks=all. With acks=0 there is no answer, and an error closes the connection, as in Kafka.
+A client that is too fast for the housekeeper gets a throttle time (`throttle`). A request of many
+parts is read, judged and answered beside the event loop; the requests behind it wait for that.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from sparklog.errors import ErrorCode, InvalidRequestError, SparklogError, UnknownTopicError
+from sparklog.group_commit.append_slots import Append, Appended, Slot
+from sparklog.log.names import INTERNAL_TOPICS
+from sparklog.metadata.state.image import Image, PartitionLog
+from sparklog.model import TopicDescription
+from sparklog.tokens import Scope
+from sparklog.wire.handlers.call import Call, Later, Reply
+from sparklog.wire.handlers.records.produce_bodies import (
+    Failed,
+    Outcome,
+    ProduceRequest,
+    code_of,
+    message_of,
+    read_produce_request,
+    written_produce_answer,
+)
+from sparklog.wire.handlers.transactional.transactions import may_use
+from sparklog.wire.protocol.reading import ManyItemsError
+from sparklog.wire.protocol.topic_ids import with_uuid
+from sparklog.wire.throttle import some_of
+
+ALLOWED_ACKS: Final = (-1, 0, 1)
+QUICK_ITEMS: Final = 2_000
+"""The most topics and parts of a request that the event loop itself works on."""
+_Committed = Appended | SparklogError
+_Place = tuple[str | UUID, int]
+"""A part of a request: its topic, by name or by id, and its partition."""
+_WAITS: Final = Failed(ErrorCode.NONE, "")
+"""Stands for the outcome of a batch that is being appended."""
+
+
+def produce(call: Call) -> Reply | Awaitable[Reply] | Later:
+    """Return the answer, an awaitable of it, or a Later.
+
+    The batches of a partition are appended in the order of these calls.
+    """
+    session = call.session
+    try:
+        request = read_produce_request(call.reader(QUICK_ITEMS), call.version)
+    except ManyItemsError:
+        session.produced = asyncio.ensure_future(_sent_at_length(call, session.produced))
+        return _answered_at_length(call, session.produced)
+    refused = _refused(call, request)
+    if refused is not None:
+        return _replied(call, request, [refused] * request.parts_count)
+    # An older image is enough: the commit looks at the newest one, and refuses a deleted topic.
+    image = call.gateway.topics.last_seen
+    if _is_behind(session.produced) or image is None or not _knows(image, request):
+        session.produced = asyncio.ensure_future(_looked_up(call, request, session.produced))
+        return _answered_later(call, request, session.produced)
+    sent = _append(call, _judged(call, request, image))
+    return Later(sent.answer, partial(_answered, call, request, sent))
+
+
+def _is_behind(before: "asyncio.Future[Any] | None") -> bool:
+    """Whether the batches of the previous request are not being appended: not yet, or never."""
+    return before is not None and not (before.done() and before.exception() is None)
+
+
+def _refused(call: Call, request: ProduceRequest) -> Failed | None:
+    """Return why no batch of a request may be appended; None if the request is allowed."""
+    if request.acks not in ALLOWED_ACKS:
+        return Failed(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}: allowed are -1, 0, 1")
+    if not _may_use_id(call, request):
+        return Failed(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            f"no write access to transactional id {request.transactional_id!r}",
+        )
+    return None
+
+
+def _may_use_id(call: Call, request: ProduceRequest) -> bool:
+    """Return True if no batch is transactional, or the client may use the request's id.
+
+    Otherwise no batch of the request is appended (KafkaApis.handleProduceRequest).
+    """
+    name = request.transactional_id
+    return (name is not None and may_use(call, name)) or not request.is_transactional
+
+
+def _knows(image: Image, request: ProduceRequest) -> bool:
+    return all(_known(image, one.topic) for one in request.topics)
+
+
+def _known(image: Image, topic: str | UUID) -> TopicDescription | None:
+    return with_uuid(image, topic) if isinstance(topic, UUID) else image.names.get(topic)
+
+
+class _Judged(NamedTuple):
+    """A request whose batches may be appended.
+
+    `slots` has the batches of the parts at `places`; `outcomes` has those of the refused parts.
+    """
+
+    slots: list[Slot]
+    places: list[int]
+    outcomes: list[Outcome]
+
+
+class _Sent(NamedTuple):
+    """A request whose batches are being appended.
+
+    `answer` has the outcomes of the parts at `places`; `outcomes` has those of the refused parts.
+    """
+
+    answer: "asyncio.Future[list[_Committed]]"
+    places: list[int]
+    outcomes: list[Outcome]
+
+    def all(self, committed: Sequence[_Committed]) -> list[Outcome]:
+        """Return the outcomes of all parts; `committed` is the result of `answer`."""
+        found = list(self.outcomes)
+        for place, outcome in zip(self.places, committed, strict=True):
+            found[place] = outcome
+        return found
+
+
+def _judged(call: Call, request: ProduceRequest, image: Image) -> _Judged:
+    """Return the batches, except those of refused topics."""
+    outcomes: list[Outcome] = []
+    slots: list[Slot] = []
+    places: list[int] = []
+    version, name = call.version, request.transactional_id
+    for topic, parts in request.topics:
+        known = _known(image, topic)
+        refused = _refusal(call, topic, known)
+        if known is not None and refused is None:
+            places += range(len(outcomes), len(outcomes) + len(parts))
+            topic_id = known.topic_id
+            slots += [
+                Slot(Append(topic_id, number, batch or b""), version, name)
+                for number, batch in parts
+            ]
+        outcomes += [refused or _WAITS] * len(parts)
+    return _Judged(slots, places, outcomes)
+
+
+def _append(call: Call, judged: _Judged) -> _Sent:
+    answer = call.gateway.appends.append(judged.slots, client=call.session)
+    return _Sent(answer, judged.places, judged.outcomes)
+
+
+def _refusal(call: Call, topic: str | UUID, known: TopicDescription | None) -> Failed | None:
+    """Return why a client may not produce to a topic; None if it may."""
+    name = known.name if known is not None else topic
+    if isinstance(name, str) and not call.allows(Scope.WRITE, name):
+        return Failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no write access to '{topic}'")
+    if name in INTERNAL_TOPICS:
+        return Failed(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is written by coordinators alone")
+    if known is not None:
+        return None
+    if isinstance(topic, UUID):
+        return Failed(ErrorCode.UNKNOWN_TOPIC_ID, f"unknown topic '{topic}'")
+    return Failed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"unknown topic {topic!r}")
+
+
+async def _looked_up(
+    call: Call, request: ProduceRequest, before: "asyncio.Future[Any] | None"
+) -> _Sent:
+    """Look the topics up in the newest image; append the batches after the previous request's.
+
+    If that one failed, its connection is closed, and this one fails with its error: the batches of
+    a producer must not land without those before them.
+    """
+    await _ended(before)
+    return _append(call, _judged(call, request, await call.gateway.newest_image()))
+
+
+async def _ended(before: "asyncio.Future[Any] | None") -> None:
+    """Wait until the batches of the previous request are being appended. Raises its error."""
+    if before is not None:
+        await asyncio.wait([before])
+        before.result()
+
+
+async def _answered_later(
+    call: Call, request: ProduceRequest, looking_up: "asyncio.Future[_Sent]"
+) -> Reply:
+    sent = await looking_up
+    await asyncio.wait([sent.answer])
+    reply = _answered(call, request, sent, sent.answer)
+    return await reply if isinstance(reply, Awaitable) else reply
+
+
+async def _sent_at_length(
+    call: Call, before: "asyncio.Future[Any] | None"
+) -> tuple[ProduceRequest, _Sent]:
+    """Read a request beside the event loop, and append its batches after the previous request's.
+
+    Raises as `_looked_up`, and InvalidRequestError.
+    """
+    beside = call.gateway.beside
+    request = await beside(lambda: read_produce_request(call.reader(), call.version))
+    image = await call.gateway.newest_image()
+
+    def judged() -> _Judged:
+        refused = _refused(call, request)
+        if refused is not None:
+            return _Judged([], [], [refused] * request.parts_count)
+        return _judged(call, request, image)
+
+    found = await beside(judged)
+    await _ended(before)
+    return request, _append(call, found)
+
+
+async def _answered_at_length(
+    call: Call, sending: "asyncio.Future[tuple[ProduceRequest, _Sent]]"
+) -> Reply:
+    beside, session = call.gateway.beside, call.session
+    request, sent = await sending
+    await asyncio.wait([sent.answer])
+    committed = sent.answer.result()
+    outcomes = await beside(lambda: sent.all(committed))
+    if await beside(lambda: _has_lost_topics(outcomes)):
+        image = await call.gateway.newest_image()
+        await beside(lambda: _judge_again(call, request, outcomes, image))
+    _throttle(call, await beside(lambda: _some_places(request)))
+    if session.produced is sending:
+        session.produced = None  # else it would keep all the parts in memory
+    return await beside(lambda: _written(call, request, outcomes))
+
+
+def _answered(
+    call: Call, request: ProduceRequest, sent: _Sent, done: "asyncio.Future[list[_Committed]]"
+) -> Reply | Awaitable[Reply]:
+    """Return the answer; topics that were deleted meanwhile are first looked up again."""
+    outcomes = sent.all(done.result())
+    if _has_lost_topics(outcomes):
+        return _looked_again(call, request, outcomes)
+    return _replied(call, request, outcomes)
+
+
+def _has_lost_topics(outcomes: Iterable[Outcome]) -> bool:
+    return any(isinstance(one, UnknownTopicError) for one in outcomes)
+
+
+async def _looked_again(call: Call, request: ProduceRequest, outcomes: list[Outcome]) -> Reply:
+    """Look the topics that were deleted meanwhile up again.
+
+    It reads the newest image, so the next request finds new topics of these names.
+    """
+    _judge_again(call, request, outcomes, await call.gateway.newest_image())
+    return _replied(call, request, outcomes)
+
+
+def _judge_again(
+    call: Call, request: ProduceRequest, outcomes: list[Outcome], image: Image
+) -> None:
+    """Replace the errors of topics that were deleted meanwhile by those that clients expect."""
+    topics = [topic for topic, parts in request.topics for _ in parts]
+    for place, (outcome, topic) in enumerate(zip(outcomes, topics, strict=True)):
+        if isinstance(outcome, UnknownTopicError):
+            refused = _refusal(call, topic, _known(image, topic))
+            outcomes[place] = refused or outcome
+
+
+def _replied(call: Call, request: ProduceRequest, outcomes: Sequence[Outcome]) -> Reply:
+    if call.gateway.throttle.is_on:
+        _throttle(call, _some_places(request))
+    return _written(call, request, outcomes)
+
+
+def _written(call: Call, request: ProduceRequest, outcomes: Sequence[Outcome]) -> Reply:
+    """Return the answer, None with acks=0; its throttle time is the session's.
+
+    Raises InvalidRequestError if a part has failed with acks=0.
+    """
+    if request.acks == 0:
+        errors = [one for one in outcomes if code_of(one) != ErrorCode.NONE]
+        if errors:
+            raise InvalidRequestError(f"a produce with acks=0 failed: {message_of(errors[0])}")
+        return None
+    found = written_produce_answer(
+        call.writer(), call.version, request.topics, outcomes, call.session.throttle_ms
+    )
+    return [found]
+
+
+def _throttle(call: Call, places: Iterable[_Place]) -> None:
+    """Note the throttle time of a request that is answered, and has parts at these places."""
+    session, throttle, image = call.session, call.gateway.throttle, call.gateway.topics.last_seen
+    if throttle.is_on and image is not None:
+        session.throttle_ms = max(session.throttle_ms, throttle.time_ms(_logs(image, places)))
+
+
+def _some_places(request: ProduceRequest) -> Sequence[_Place]:
+    return some_of([(topic, one.partition) for topic, parts in request.topics for one in parts])
+
+
+def _logs(image: Image, places: Iterable[_Place]) -> Iterator[PartitionLog]:
+    """Return the logs of partitions whose topics exist."""
+    for name, number in places:
+        known = _known(image, name)
+        topic = None if known is None else image.topic(known.topic_id)
+        if topic is not None and topic.is_open:
+            yield topic.partition(number)

@@ -1,0 +1,9 @@
+"""Kafka's protocol as bytes. No socket, no state.
+
+frames    bytes to frames
+headers   the header of a frame
+versions  THE table: the APIs that are served, and their versions
+messages  bodies of requests and answers, by kio's schemas
+reading, writing  bodies of APIs that are called often, by hand
+topic_ids topic ids as text and as bytes
+"""

@@ -1,0 +1,30 @@
+"""Topic ids: 22 characters of base64 in the metadata log, 16 bytes in the protocol."""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from functools import lru_cache
+from typing import Final
+from uuid import UUID
+
+from sparklog.metadata.state.image import Image
+from sparklog.model import TopicDescription
+
+NO_UUID: Final = UUID(int=0)
+"""The id of no topic (Uuid.ZERO_UUID)."""
+
+
+@lru_cache(maxsize=100_000)
+def uuid_of(topic_id: str) -> UUID:
+    """Return a topic id in the protocol's form."""
+    return UUID(bytes=urlsafe_b64decode(topic_id + "=="))
+
+
+@lru_cache(maxsize=100_000)
+def topic_id_of(uuid: UUID) -> str:
+    """Return a topic id in the metadata log's form."""
+    return urlsafe_b64encode(uuid.bytes).rstrip(b"=").decode("ascii")
+
+
+def with_uuid(image: Image, uuid: UUID | None) -> TopicDescription | None:
+    """Return the live topic of an id; None when there is none."""
+    topic = None if uuid is None else image.existing(topic_id_of(uuid))
+    return None if topic is None else topic.description

@@ -1,0 +1,50 @@
+"""Session: the client at the other end of a connection."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from sparklog.tokens import EVERYBODY, Principal
+from sparklog.wire.security.sasl import Exchange
+from sparklog.wire.settings import Listener
+
+if TYPE_CHECKING:
+    from sparklog.wire.handlers.groups.commit_forms import CommitForm
+
+
+class Session:
+    """A client: its listener, and its principal, which is None until it is authenticated."""
+
+    __slots__ = (
+        "address",
+        "commit_form",
+        "exchange",
+        "has_raw_tokens",
+        "is_refused",
+        "listener",
+        "peer",
+        "principal",
+        "produced",
+        "throttle_ms",
+        "told_ms",
+    )
+
+    def __init__(self, listener: Listener, *, is_known: bool = True) -> None:
+        self.listener = listener
+        self.principal: Principal | None = EVERYBODY if is_known else None
+        self.peer = "unknown"
+        """Its address and port, HOST:PORT."""
+        self.address = "unknown"
+        self.produced: asyncio.Future[Any] | None = None
+        """A produce request that still looks up its topics; later ones wait for it."""
+        self.throttle_ms = 0
+        """The throttle time in the next answer: after it no request begins for so long."""
+        self.told_ms: int | None = None
+        """When the log was last told of a failed request (`Clock.boot_ms`); None: never."""
+        self.commit_form: CommitForm | None = None
+        """The form of its last commit of offsets; None if there is none."""
+        self.exchange: Exchange | None = None
+        """The authentication in progress."""
+        self.has_raw_tokens = False
+        """Whether SASL messages come without headers: so after a handshake of version 0."""
+        self.is_refused = False
+        """Whether the authentication failed: the connection closes after the last answer."""

@@ -40,9 +40,9 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final = {
-    "produce": Command("produce", "Write messages from stdin or files to a topic."),
+    "produce": Command("records.produce", "Write messages from stdin or files to a topic."),
     "consume": Command(
-        "consume",
+        "records.consume",
         "Print the records of a topic, by default from the log start to the log end.",
     ),
     "get-offsets": Command(
@@ -62,15 +62,15 @@ COMMANDS: Final = {
         "Show the commits of the log dir, the newest first: time, operation, author, topics.",
     ),
     "import": Command(
-        "import_log",
+        "transfer.import_log",
         "Adopt a broker's topics: same partitions, offsets, timestamps, headers and leader epochs.",
     ),
     "export": Command(
-        "export_log",
+        "transfer.export_log",
         "Write topics as a broker keeps them, so that a Kafka 4.1.1 broker mounts them.",
     ),
     "dump-log": Command(
-        "dump_log",
+        "transfer.dump_log",
         "Print segments, indexes and snapshots of a broker or of this log, as kafka-dump-log.sh "
         "does.",
     ),
@@ -79,15 +79,19 @@ COMMANDS: Final = {
         "Check the metadata log, files, logs and indexes; exit 1 when something is wrong.",
     ),
     "restore": Command(
-        "restore",
+        "transfer.restore",
         "Make a restored copy a log dir of its own: a new cluster id, a new incarnation.",
     ),
-    "backup": Command("backup", "Keep the files of a version while they are copied."),
+    "backup": Command("transfer.backup", "Keep the files of a version while they are copied."),
     "rest": Command("services", "Serve the log dir over HTTP until SIGTERM."),
     "gateway": Command("services", "Serve the log dir to Kafka's clients until SIGTERM."),
     "topic": Command("topic", "Create, list, describe, alter, delete and undelete topics."),
-    "groups": Command("groups", "Show and move the offsets of consumer groups, without a gateway."),
-    "checkpoint": Command("checkpoint", "Show a stream's offsets, and turn them into a group's."),
+    "groups": Command(
+        "consumer_groups.groups", "Show and move the offsets of consumer groups, without a gateway."
+    ),
+    "checkpoint": Command(
+        "consumer_groups.checkpoint", "Show a stream's offsets, and turn them into a group's."
+    ),
     "jobs": Command(
         "jobs",
         "Run a job with Spark, or the scheduler, which runs jobs by the clock.",

@@ -4,8 +4,8 @@
     <log dir>/sparklog_export_unfinished.txt    partitions whose files are being moved, a line each:
         <topic>-<partition> <newest leader epoch> <producer snapshot in hex>
 
-The words behind the partition are the facts about the target (`export_target`): the files that had
-them may be gone. Partitions of a new directory have none.
+The words behind the partition are the facts about the target (`exports.export_target`): the files
+that had them may be gone. Partitions of a new directory have none.
 
 As long as the directory exists, no broker starts: LogManager refuses a directory that is not named
 after a partition. If an export fails before it moves the first file, nothing has changed. If it is

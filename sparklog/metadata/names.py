@@ -1,15 +1,15 @@
 """Names of the files of the metadata log, all below `__cluster_metadata`.
 
-    _delta_log/<version>.json                    an entry (`entry`)
+    _delta_log/<version>.json                    an entry (`codec.entry`)
     _delta_log/<version>.checkpoint.parquet      Delta's checkpoint of a fold (`delta`)
     _delta_log/_last_checkpoint                  Delta's hint: `version` of the newest checkpoint
     _newest_fold                                 our hint: `version` of the newest fold's entry
-    _edits/<version>-<uuid>.json                 the edits of a large entry (`entry`)
+    _edits/<version>-<uuid>.json                 the edits of a large entry (`codec.entry`)
     _runs/<from>-<to>-<uuid>.parquet             a run (`runs.file`)
     _history/<from>-<to>-<uuid>.parquet          a history run (`history.files`)
     _cuts/<version>-<version>-<uuid>.parquet     a cut (`history.files`)
     _marks/<first kept version>-<fold>           a mark (`marks`)
-    _torn/                                       files that were put aside (`repair`)
+    _torn/                                       files that were put aside (`upkeep.repair`)
 
 Versions have 20 digits, uuids are of version 7. A hint is a JSON object; it may be old or missing,
 never too new.

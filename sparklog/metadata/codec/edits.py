@@ -1,9 +1,9 @@
 """Edits as JSON and back: the `edits` of an entry.
 
 An object has the fields of its class; a field with its default value is left out. Small tuples are
-lists. The path of an index file beside its log is "" (`segment_tables`). A member that this release
-does not know is refused, because it may change the meaning of the others. A value of a wrong type
-is refused too, so every decoded edit can be applied.
+lists. The path of an index file beside its log is "" (`state.segment_tables`). A member that this
+release does not know is refused, because it may change the meaning of the others. A value of a
+wrong type is refused too, so every decoded edit can be applied.
 """
 
 from base64 import b64decode, b64encode

@@ -6,8 +6,8 @@
     .tmp-…                   of a small file that was killed before it got its name, also of a sign
                              of life (`__gateways`)
 
-They may be deleted if they were made before the log dir's horizon: `check` refuses an edit that
-names an older file. Files of other names, and files that repair put aside, are no leftovers.
+They may be deleted if they were made before the log dir's horizon: `state.check` refuses an edit
+that names an older file. Files of other names, and files that repair put aside, are no leftovers.
 """
 
 from collections.abc import Iterator

@@ -25,7 +25,7 @@ from bench.settings import Settings
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.commits.offsets import offset_record
-from sparklog.coordinator.commits.offsets_topic import claim, load, newest, offsets_topic
+from sparklog.coordinator.offsets_topic import claim, load, newest, offsets_topic
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import Record
 from sparklog.coordinator.requests import CommittedOffset, Now

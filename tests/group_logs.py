@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from sparklog.coordinator.batches import batch_of
-from sparklog.coordinator.commits.offsets_topic import offsets_topic
+from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import Record
 from sparklog.group_commit.append_slots import Append, Appended, Slot

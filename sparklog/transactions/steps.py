@@ -5,7 +5,7 @@ from collections.abc import Container, Sequence
 from functools import partial
 from typing import Final
 
-from sparklog.coordinator.commits.offsets_topic import NUM_PARTITIONS, offsets_topic
+from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import (
     CommitConflictError,

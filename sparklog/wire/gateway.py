@@ -12,7 +12,7 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.admin.each import Outcome
 from sparklog.admin.kafka_metrics import KafkaMetrics
 from sparklog.clock import Clock
-from sparklog.coordinator.commits.offsets_topic import offsets_topic
+from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import LogDirError, SparklogError, TopicExistsError
 from sparklog.group_commit.appends import AppendCommit, AppendLimits

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from sparklog.admin import AdminClient
-from sparklog.coordinator.commits.offsets_topic import offsets_topic
+from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.metadata.catalog import Catalog

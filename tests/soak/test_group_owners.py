@@ -28,7 +28,7 @@ from kio.static.primitive import i32Timedelta
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.coordinator.alive import DEAD_MS
 from sparklog.coordinator.commits.offsets import read_commit
-from sparklog.coordinator.commits.offsets_topic import load, newest
+from sparklog.coordinator.offsets_topic import load, newest
 from sparklog.coordinator.records import GROUP_RECORDS, OFFSETS_TOPIC, is_offset, read_record
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.catalog import Catalog

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from sparklog.admin import NewTopic
-from sparklog.coordinator.commits.offsets_topic import claim
+from sparklog.coordinator.offsets_topic import claim
 from tests.wire.gateways import RunningGateway, gateway
 
 QUICK = {"group_initial_rebalance_delay_ms": 0}

@@ -10,7 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
-from sparklog.coordinator.commits.offsets_topic import load
+from sparklog.coordinator.offsets_topic import load
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.requests import ListedGroup
 from sparklog.wire.each import AT_ONCE, each

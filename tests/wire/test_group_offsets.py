@@ -14,7 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AlterConfigOp, NewTopic
 from sparklog.coordinator.commits.offsets import offset_record
-from sparklog.coordinator.commits.offsets_topic import offsets_topic
+from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommitAnswer, CommittedOffset
 from sparklog.model import TopicPartition

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock, SystemClock
-from sparklog.coordinator.commits.offsets_topic import offsets_topic
+from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.errors import GroupNotEmptyError
 from tests.logs import catalog
 from tests.wire.gateways import Client, RunningGateway, gateway

@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.commits.offsets import offset_record
-from sparklog.coordinator.commits.offsets_topic import claim, load, newest, offsets_topic
+from sparklog.coordinator.offsets_topic import claim, load, newest, offsets_topic
 from sparklog.coordinator.requests import CommittedOffset, FetchRequest, Now
 from sparklog.coordinator.shard import Shard
 from sparklog.coordinator.states import GroupLimits

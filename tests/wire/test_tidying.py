@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
-from sparklog.coordinator.commits.offsets_topic import claim, offsets_topic
+from sparklog.coordinator.offsets_topic import claim, offsets_topic
 from sparklog.coordinator.placement import partition_of
 from sparklog.errors import StorageError
 from sparklog.maintenance.compaction import compact

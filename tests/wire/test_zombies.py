@@ -13,7 +13,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.coordinator.commits.offsets_topic import claim
+from sparklog.coordinator.offsets_topic import claim
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import StorageError

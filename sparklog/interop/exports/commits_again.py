@@ -12,7 +12,7 @@ from typing import NamedTuple
 from sparklog.config import TopicConfig
 from sparklog.coordinator.batches import batch_of, packed
 from sparklog.coordinator.commits.offsets import offset_record, read_commit
-from sparklog.coordinator.commits.offsets_topic import load
+from sparklog.coordinator.offsets_topic import load
 from sparklog.coordinator.records import Record, is_offset
 from sparklog.coordinator.requests import NO_EPOCH, CommittedOffset
 from sparklog.log_reader import TopicReader

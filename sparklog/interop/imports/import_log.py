@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.coordinator.commits.offsets_topic import offsets_topic
+from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import (
     CommitConflictError,

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
-from sparklog.coordinator.commits.offsets_topic import NUM_PARTITIONS, offsets_topic
+from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.interop.broker_files.broker_dir import PartitionDir
 from sparklog.interop.imports.broker_dirs import BrokerDirs, end_of

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from sparklog.config import TopicConfig
-from sparklog.coordinator.commits.offsets_topic import claim, load, newest, records
 from sparklog.coordinator.held_groups import held_by_partition, with_held
+from sparklog.coordinator.offsets_topic import claim, load, newest, records
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC, Record
 from sparklog.coordinator.requests import ListedGroup, ListRequest, Request

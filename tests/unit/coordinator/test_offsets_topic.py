@@ -2,7 +2,7 @@
 
 import pytest
 
-from sparklog.coordinator.commits.offsets_topic import claim, load, newest, offsets_topic
+from sparklog.coordinator.offsets_topic import claim, load, newest, offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.shard import Shard
 from sparklog.coordinator.states import GroupLimits

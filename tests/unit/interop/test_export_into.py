@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient
-from sparklog.coordinator.commits.offsets_topic import offsets_topic
+from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import (
     CorruptionError,

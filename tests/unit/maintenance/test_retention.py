@@ -7,8 +7,7 @@ import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock
-from sparklog.coordinator import shard
-from sparklog.coordinator.commits import offsets_topic
+from sparklog.coordinator import offsets_topic, shard
 from sparklog.coordinator.commits.offsets import offset_records
 from sparklog.coordinator.group_log import GroupLog
 from sparklog.coordinator.placement import partition_of

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparklog.coordinator.commits.offsets_topic import offsets_topic
+from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.metadata.state.image import Image
 from tests.crashes import END_WRITES, Crash, Fails
 from tests.transactions import Client, Instance, new_log_dir

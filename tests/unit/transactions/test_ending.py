@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from sparklog.admin import AdminClient, AlterConfigOp
-from sparklog.coordinator.commits.offsets_topic import claim, offsets_topic
+from sparklog.coordinator.offsets_topic import claim, offsets_topic
 from sparklog.errors import (
     CommitConflictError,
     InvalidProducerEpochError,

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparklog.admin import AdminClient
-from sparklog.coordinator.commits.offsets_topic import offsets_topic
+from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.errors import ErrorCode, SparklogError
 from sparklog.maintenance.verification.verify import verify
 from sparklog.metadata.plans.transactions import NOBODY, Producer, edit_of_ids

@@ -237,7 +237,7 @@ class TestOthers:
         assert seen(log_dir) == NOTHING
 
     def test_batches_carry_the_leader_epoch_of_their_partition(self, log_dir: str) -> None:
-        from sparklog.coordinator.commits.offsets_topic import claim
+        from sparklog.coordinator.offsets_topic import claim
 
         catalog = opened(log_dir)
         topic = catalog.topic(OFFSETS_TOPIC)

@@ -13,7 +13,7 @@ from sparklog.admin import NewTopic
 from sparklog.errors import StorageError
 from sparklog.metadata.state.image import Directory
 from sparklog.tokens import EVERYBODY
-from sparklog.wire.handlers.groups.commit_forms import PARTITIONS_MAX, Asked, CommitForm
+from sparklog.wire.commit_forms import PARTITIONS_MAX, Asked, CommitForm
 from sparklog.wire.handlers.groups.offset_commit import read_commit_request
 from sparklog.wire.protocol.headers import request_header
 from sparklog.wire.protocol.reading import Reader

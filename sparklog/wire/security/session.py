@@ -1,14 +1,12 @@
 """Session: the client at the other end of a connection."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparklog.tokens import EVERYBODY, Principal
+from sparklog.wire.commit_forms import CommitForm
 from sparklog.wire.security.sasl import Exchange
 from sparklog.wire.settings import Listener
-
-if TYPE_CHECKING:
-    from sparklog.wire.handlers.groups.commit_forms import CommitForm
 
 
 class Session:

@@ -2,7 +2,7 @@
 
 group_members    the members of a classic group
 consumer_groups  groups of the consumer protocol
-offset_commit    commits offsets; commit_forms: its form, which a client repeats
+offset_commit    commits offsets
 group_offsets    returns them
 txn_offsets      commits them with a transaction
 group_admin      finds, lists and describes groups

@@ -20,8 +20,8 @@ from sparklog.errors import ErrorCode, SparklogError
 from sparklog.metadata.state.image import Image
 from sparklog.model import TopicPartition
 from sparklog.tokens import Resource, Scope
+from sparklog.wire.commit_forms import PARTITIONS_MAX, Asked, CommitForm
 from sparklog.wire.handlers.call import Call, Later, Reply
-from sparklog.wire.handlers.groups.commit_forms import PARTITIONS_MAX, Asked, CommitForm
 from sparklog.wire.handlers.groups.group_members import ask_if_allowed, code_for
 from sparklog.wire.protocol.reading import Reader
 from sparklog.wire.protocol.writing import Writer

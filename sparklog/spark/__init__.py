@@ -1,7 +1,15 @@
 """The only door to the JVM: a session, produce, consume, tables of topics, columns of values.
 
-`datasource` is `format("sparklog")`. `reading/` and `writing/` are the tasks and their plans,
-`lake/` the tables of topics, `jobs/` the scheduled jobs.
+    session     a SparkSession with sparklog's settings; `connect`: clients of Spark Connect
+    produce     writes a DataFrame; `produce_all`: several, and offsets of groups, in one commit
+    consume     the log as a DataFrame; `commit_group`: its ends as offsets of a group
+    datasource  `format("sparklog")`; `access`: its options, and what reads and writes for it
+    reading/    reads: their plans and their tasks
+    writing/    writes: their plans and their tasks
+    lake/       the tables of topics
+    jobs/       the scheduled jobs
+    decode      values as columns; `newest`, `upsert`: the newest record of each key
+    daemon      the daemon of Python workers
 
 Importing it loads PySpark and little else. The first call that needs pyarrow, the metadata log or
 the kernels loads them, because Spark starts many Python processes.

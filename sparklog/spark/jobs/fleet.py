@@ -30,7 +30,7 @@ from sparklog.fleet import (
     answered,
 )
 from sparklog.maintenance.progress import progress_bar
-from sparklog.spark.writing.job_accumulator import job_accumulator
+from sparklog.spark.job_accumulator import job_accumulator
 
 TASKS_MAX: Final = 1000
 """Beyond this many works some share a task: a task costs the driver milliseconds."""

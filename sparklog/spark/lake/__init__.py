@@ -5,4 +5,5 @@ table_options   their options
 table_plan      a read of tables alone; table_part: the files of one table
 history         a read of table and log as one DataFrame; history_plan: its ranges
 history_stream  streams over both
+location        the addresses of tables as Spark spells them
 """

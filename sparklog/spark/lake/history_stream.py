@@ -23,8 +23,8 @@ from sparklog.config.options import RECORD_COLUMNS, storage_settings
 from sparklog.errors import MissingFileError, UsageError
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import EARLIEST, TopicDescription, TopicPartition, offsets_json
+from sparklog.spark.lake.location import spark_location
 from sparklog.spark.lake.table_plan import without_table
-from sparklog.spark.reading.location import spark_location
 from sparklog.spark.reading.offsets import OTHERS
 from sparklog.spark.requirements import require_delta
 from sparklog.storage import Files, open_files

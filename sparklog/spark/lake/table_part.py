@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sparklog.model import TopicDescription
-from sparklog.spark.reading.location import spark_location
+from sparklog.spark.lake.location import spark_location
 from sparklog.storage.files import Files
 from sparklog.table.marks import NO_MARK, Mark, Marks
 from sparklog.table.of_topic import table_directory

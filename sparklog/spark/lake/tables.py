@@ -40,8 +40,8 @@ def create_table(
 
 def _location(catalog: "Catalog", options: Mapping[str, Any]) -> str:
     """Return the address of a topic's table for Spark. Raises UsageError for one without it."""
+    from sparklog.spark.lake.location import spark_location
     from sparklog.spark.lake.table_plan import without_table
-    from sparklog.spark.reading.location import spark_location
     from sparklog.table.of_topic import delta_log, table_directory
 
     topic = catalog.topic(options["topic"])

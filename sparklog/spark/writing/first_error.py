@@ -13,7 +13,7 @@ from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from sparklog.errors import SparklogError
-from sparklog.spark.writing.job_accumulator import job_accumulator
+from sparklog.spark.job_accumulator import job_accumulator
 
 
 class FirstErrorParam(AccumulatorParam[SparklogError | None]):

@@ -8,7 +8,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.errors import SparklogError
-from sparklog.spark.cluster import clustered
+from sparklog.spark.writing.cluster import clustered
 from sparklog.spark.writing.first_error import watched
 from sparklog.spark.writing.write_job import FILES_MAX, TaskSegments
 from sparklog.spark.writing.write_task import RESULT_SCHEMA, TaskResult, WriteTask

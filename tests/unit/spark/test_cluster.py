@@ -7,7 +7,7 @@ import pytest
 from sparklog.config import TopicConfig
 from sparklog.log_writer import WriteOptions, WritePlan
 from sparklog.model import TopicDescription
-from sparklog.spark.cluster import AssignTask
+from sparklog.spark.writing.cluster import AssignTask
 from sparklog.spark.writing.write_task import WriteTask
 from sparklog.storage.memory import MemoryFiles
 

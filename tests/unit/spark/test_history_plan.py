@@ -11,9 +11,9 @@ from sparklog.config.options import CONSUME_OPTIONS, HISTORY_OPTIONS, parse_opti
 from sparklog.errors import OffsetOutOfRangeError, SparklogWarning, UnknownTopicError
 from sparklog.spark.lake import history_plan, table_part
 from sparklog.spark.lake.history_plan import HistoryPlan, plan_auto
+from sparklog.spark.lake.location import spark_location
 from sparklog.spark.lake.table_part import TablePart
 from sparklog.spark.lake.table_plan import plan_table
-from sparklog.spark.reading.location import spark_location
 from sparklog.spark.reading.plan import plan_ranges
 from sparklog.storage import open_files
 from sparklog.table.marks import Mark, Marks

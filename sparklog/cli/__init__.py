@@ -3,7 +3,7 @@
 Start with `app`, which puts the commands together and turns errors into one line and an exit code.
 A command is a dataclass of its options and a function that takes it. The function imports heavy
 modules, so that `--help` and completion answer at once. `records/`, `consumer_groups/` and
-`transfer/` have several commands each.
+`transfer/` have several commands each; `jobs` and `job_commands` are `sparklog jobs`.
 """
 
 import sys

@@ -1,16 +1,19 @@
 """The gateway: Kafka's protocol on a log dir, without a broker and without a JVM.
 
     serving/           listeners, signals; one client: frames in, answers out in order   asyncio
-    protocol/          frames, headers, bodies; `versions`: THE table of APIs            sans I/O
-    security/          the client of a connection: its authentication and its rights
-    handlers/          make the answers to requests; one module for related APIs
-    sending            answers to the socket, without a copy where that is possible      asyncio
+    handlers/          make the answers to requests: a function for each API
     gateway            the state that handlers share: topics, commits, instances
-    instances          the gateways of a log dir; membership: which of them are alive
-    groups/            the groups of this instance
+    security/          the client of a connection: its authentication and its rights
+    groups/            the consumer groups of this instance
+    protocol/          frames, headers, bodies; `versions`: THE table of APIs            sans I/O
+    sending            answers to the socket, without a copy where that is possible      asyncio
+    instances          the gateways of a log dir; each topic has one that leads it
+    membership         an instance joins, shows that it lives, and leaves
+    producer_ids       producer ids, each given once
     watch              fetches that wait for records; looks: reads of the newest image
+    topic_bytes        topics as the bytes of Metadata; commit_forms: commits that come again
     limits, throttle   how many connections and bytes there may be; when producers have to wait
-    settings           the options; configs: those of topics and brokers, as clients see them
+    settings           the options; configs, broker_configs: configs as clients see them
     tidying            the housekeeper, a process beside the gateway: merges, compaction, folds
     transaction_ends   aborts transactions that have timed out
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparklog.model import SegmentEntry
+from sparklog.model import AbortedRange, SegmentEntry
 from sparklog.record.batches import BatchTable
 
 
@@ -33,6 +33,13 @@ def aborted_spans(segments: Iterable[SegmentEntry]) -> tuple[AbortedSpan, ...]:
         for one in entry.aborted
     }
     return tuple(sorted(spans))
+
+
+def hiding(entry: SegmentEntry, span: AbortedSpan) -> SegmentEntry:
+    """Return the row of a segment with one more aborted transaction, which it may have already."""
+    base = entry.base_offset
+    aborted = AbortedRange(span.producer_id, span.first - base, span.last - base)
+    return entry._replace(aborted=tuple(sorted({*entry.aborted, aborted})))
 
 
 def is_aborted(batches: BatchTable, shift: int, spans: Sequence[AbortedSpan]) -> NDArray[np.bool_]:

@@ -272,7 +272,10 @@ class FollowedLog:
                 f"put-if-absent; open it anew"
             )
         self._log_id = entry.log
-        return image.apply(entry.edits, entry.stamp)
+        try:
+            return image.apply(entry.edits, entry.stamp)
+        except CorruptMetadataError as error:
+            raise CorruptMetadataError(f"{entry_path(entry.version)}: {error}") from None
 
     # --------------------------------------------------------------------------------------- open
 

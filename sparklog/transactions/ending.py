@@ -23,12 +23,13 @@ from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.group_commit.companions import Places
+from sparklog.log_reader.isolation import AbortedSpan, hiding
 from sparklog.metadata.plans.transactions import NOT_AN_ID, Ending
 from sparklog.metadata.state.edit import Done, Edit, OpenTransaction, TopicEdit
 from sparklog.metadata.state.image import Image, PartitionLog, TopicImage
 from sparklog.metadata.state.producers import ProducerState
 from sparklog.metadata.state.transactions import PendingOffset
-from sparklog.model import AbortedRange, SegmentEntry, SegmentKey, TopicPartition
+from sparklog.model import SegmentEntry, SegmentKey, TopicPartition
 from sparklog.record.markers import ABORT, COMMIT, encode_marker
 from sparklog.transactions.pieces import Piece, in_a_row, row_of
 
@@ -229,10 +230,10 @@ def _topic_edit(
         piece = Piece(topic_id, number, data, records, tuple([end.producer_id for end in markers]))
         row = row_of(piece, places[data], log.log_end_offset, log.leader_epoch, now_ms)
         for marker, offset in one.aborts():
-            row = _with_span(row, marker, offset)
+            span = AbortedSpan(marker.producer_id, marker.first_offset, offset)
+            row = hiding(row, span)
             for entry in log.entries(max(marker.first_offset, log.log_start_offset)):
-                known = replaced.get(entry.key, entry)
-                replaced[entry.key] = _with_span(known, marker, offset)
+                replaced[entry.key] = hiding(replaced.get(entry.key, entry), span)
         segments.append(row)
         if not log.epochs or log.epochs[-1].epoch < log.leader_epoch:
             epochs[number] = log.leader_epoch  # it begins with these bytes, as after an import
@@ -254,10 +255,3 @@ def _state(log: PartitionLog, marker: _Marker) -> ProducerState:
     if known is not None and known.epoch >= marker.epoch:
         return known
     return ProducerState(marker.producer_id, marker.epoch)
-
-
-def _with_span(entry: SegmentEntry, marker: _Marker, offset: int) -> SegmentEntry:
-    """Return a row with an aborted transaction added: from its first offset to its marker."""
-    base = entry.base_offset
-    span = AbortedRange(marker.producer_id, marker.first_offset - base, offset - base)
-    return entry._replace(aborted=tuple(sorted({*entry.aborted, span})))

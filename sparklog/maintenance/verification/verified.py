@@ -23,6 +23,7 @@ from sparklog.log.windows import WINDOW_BYTES, SegmentLog, Window
 from sparklog.log_reader.opened import log_path, opened
 from sparklog.maintenance.verification.verified_producers import ProducersSeen, Traces
 from sparklog.metadata.catalog import topic_directory
+from sparklog.metadata.state.edit import OpenTransaction
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TopicDescription
 from sparklog.record.batches import byte_view
 from sparklog.record.checksum import extend_crc32c
@@ -51,13 +52,17 @@ _MEANING: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyWork:
-    """The work of a task. `is_decoding`: also decode every record."""
+    """The work of a task. `is_decoding`: also decode every record.
+
+    `opened` are the open transactions of the partition, by the metadata.
+    """
 
     files: Files
     topic: TopicDescription
     entry: SegmentEntry
     index_interval_bytes: int
     is_decoding: bool = False
+    opened: tuple[OpenTransaction, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +104,7 @@ def verified(work: VerifyWork) -> Verdict:
     policy = RollPolicy(index_interval_bytes=work.index_interval_bytes)
     builder = SegmentBuilder(entry.file_base_offset, entry.partition, policy)
     damages, seen = [], [np.empty((3, 0), np.int64)]
-    producers = ProducersSeen(entry)
+    producers = ProducersSeen(entry, work.opened)
     others = [*_other_problems(files, directory, entry)]
     stat = files.stat(path)
     if stat is None:

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from copy import copy
 
 from sparklog.log_reader.opened import log_path
+from sparklog.maintenance.verification.ended import Ended
 from sparklog.maintenance.verification.verified_producers import (
+    NEVER,
     NOWHERE,
     LastBatch,
     OpenPart,
@@ -20,6 +22,7 @@ from sparklog.maintenance.verification.verified_producers import (
     Traces,
 )
 from sparklog.metadata.catalog import topic_directory
+from sparklog.metadata.state.edit import OpenTransaction
 from sparklog.metadata.state.image import PartitionLog, TopicImage
 from sparklog.metadata.state.producers import ProducerState
 from sparklog.model import SegmentEntry
@@ -32,6 +35,8 @@ class LogStates:
         self._image = image
         self._directory = topic_directory(image.description)
         self._log: _LogState | None = None
+        self.ended: list[Ended] = []
+        """The open transactions of the image that have ended in the log."""
 
     def add(self, entry: SegmentEntry, traces: Traces | None) -> list[str]:
         """Take the next segment; return its problems, and those of a partition that is complete.
@@ -47,15 +52,19 @@ class LogStates:
         return problems
 
     def finish(self) -> list[str]:
-        """Return the problems of the last partition."""
-        return [] if self._log is None else list(self._log.problems())
+        """Return the problems of the last partition, and note what has ended there."""
+        if self._log is None:
+            return []
+        self.ended += self._log.ended()
+        return list(self._log.problems())
 
 
 class _LogState:
     """The producers and transactions of one partition, in the batches so far.
 
     `_parts` are the parts of transactions without a marker yet, with the paths of their segments.
-    `_markers` and `_batches` are the last ones of those producers that the image names.
+    `_markers` are the first ones in transactions that the image says are open. `_batches` are the
+    last ones of those producers that the image names.
     """
 
     def __init__(self, log: PartitionLog, directory: str) -> None:
@@ -68,7 +77,7 @@ class _LogState:
         self._opened = {one.producer_id: one.first_offset for one in log.transactions}
         self._next = self._dense_from = NOWHERE
         self._parts: dict[int, list[tuple[str, OpenPart]]] = {}
-        self._markers: dict[int, int] = {}
+        self._markers: dict[int, tuple[int, int]] = {}
         self._batches: dict[int, LastBatch] = {}
 
     def added(self, entry: SegmentEntry, traces: Traces) -> Iterator[str]:
@@ -94,15 +103,21 @@ class _LogState:
             return
         kind, offset = trace.end
         for path, part in self._parts.pop(producer, ()):
-            problem = part.problem(producer, kind, offset)
+            problem = part.problem(producer, kind, offset, self._opened.get(producer, NEVER))
             if problem is not None:
                 yield f"{path}: {problem}"
 
     def _note(self, producer: int, trace: Trace) -> None:
-        if producer in self._opened and trace.marker != NOWHERE:
-            self._markers[producer] = trace.marker
+        if trace.marker is not None:
+            self._markers.setdefault(producer, trace.marker)
         if producer in self._states and trace.batch is not None:
             self._batches[producer] = trace.batch
+
+    def ended(self) -> Iterator[Ended]:
+        """Yield the open transactions of the image that have ended, by producer."""
+        for producer, (kind, offset) in sorted(self._markers.items()):
+            opened = OpenTransaction(producer, self._opened[producer])
+            yield Ended(self.partition, opened, kind, offset)
 
     def problems(self) -> Iterator[str]:
         """Yield what the image says wrongly of open transactions and of producers."""
@@ -114,12 +129,6 @@ class _LogState:
                 yield (
                     f"{name}: producer {producer} has an open transaction with a record at offset "
                     f"{first}, and the metadata say {_opened_at(said, end)}"
-                )
-        for producer, first in sorted(self._opened.items()):
-            if (marker := self._markers.get(producer, NOWHERE)) > first:
-                yield (
-                    f"{name}: the metadata say that producer {producer} has an open transaction "
-                    f"from offset {first} on; it ended with the marker at {marker}"
                 )
         for producer, state in sorted(self._states.items()):
             found = self._batches.get(producer)

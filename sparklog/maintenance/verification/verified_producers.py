@@ -10,7 +10,7 @@ Compaction, `erase` and repairs drop batches, and a marker may have been among t
 of offsets every transaction is unknown: no record before it is compared with a marker behind it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final, NamedTuple
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparklog.log_reader.isolation import AbortedSpan, aborted_spans
+from sparklog.metadata.state.edit import OpenTransaction
 from sparklog.metadata.state.producers import SEQUENCES
 from sparklog.model import SegmentEntry
 from sparklog.record.batches import BatchTable
@@ -26,6 +27,8 @@ from sparklog.record.markers import ABORT, COMMIT, NO_MARKER, marker_kinds
 
 NOWHERE: Final = -1
 """Means "no such offset"."""
+NEVER: Final = 2**63 - 1
+"""Where a transaction begins that the metadata do not say is open."""
 TOLD_MAX: Final = 20
 """How many problems of one segment are told."""
 
@@ -54,9 +57,13 @@ class OpenPart(NamedTuple):
             return OpenPart(shown, offset if hidden == NOWHERE else hidden)
         return OpenPart(offset if shown == NOWHERE else shown, hidden)
 
-    def problem(self, producer_id: int, kind: int, marker: int) -> str | None:
-        """Return what the row says wrongly if this marker ends the transaction; None if nothing."""
-        if kind == ABORT and self.shown != NOWHERE:
+    def problem(self, producer_id: int, kind: int, marker: int, opened: int = NEVER) -> str | None:
+        """Return what the row says wrongly if this marker ends the transaction; None if nothing.
+
+        From `opened` on, by the metadata, the producer has an open transaction. Readers wait there:
+        they get no record of it (`ended`).
+        """
+        if kind == ABORT and NOWHERE < self.shown < opened:
             return (
                 f"offset {self.shown}: a record of producer {producer_id}, whose transaction was "
                 f"aborted at {marker}; its row does not say so"
@@ -82,12 +89,12 @@ class LastBatch(NamedTuple):
 class Trace:
     """One producer in one segment. `end` is its first marker, if no gap is before it.
 
-    `marker` is the offset of its last marker, COMMIT or ABORT. `part` is the transaction that is
-    open at the segment's end.
+    `marker` is its first marker, COMMIT or ABORT, in the transaction that by the metadata is open.
+    `part` is the transaction that is open at the segment's end.
     """
 
     end: tuple[int, int] | None = None
-    marker: int = NOWHERE
+    marker: tuple[int, int] | None = None
     part: OpenPart | None = None
     batch: LastBatch | None = None
 
@@ -107,10 +114,14 @@ class Traces:
 
 
 class ProducersSeen:
-    """Follows the producers of one segment; it is given all of its batches, in order."""
+    """Follows the producers of one segment; it is given all of its batches, in order.
 
-    def __init__(self, entry: SegmentEntry) -> None:
+    `opened` are the open transactions of the partition, by the metadata.
+    """
+
+    def __init__(self, entry: SegmentEntry, opened: Iterable[OpenTransaction] = ()) -> None:
         self._entry = entry
+        self._opened = dict(opened)
         self._spans = AbortedSpans(aborted_spans([entry]))
         self._next = entry.base_offset
         self._found = Traces(entry.base_offset)
@@ -220,11 +231,12 @@ class ProducersSeen:
         trace = self._trace(producer)
         if trace.end is None and not self._found.has_gap:
             trace.end = kind, offset
-        if kind != NO_MARKER:
-            trace.marker = offset
+        opened = self._opened.get(producer, NEVER)
+        if kind != NO_MARKER and trace.marker is None and opened < offset:
+            trace.marker = kind, offset
         part = self._open.pop(producer, None)
         if part is not None:
-            self._tell(part.problem(producer, kind, offset))
+            self._tell(part.problem(producer, kind, offset, opened))
 
 
 class AbortedSpans:

@@ -8,7 +8,8 @@
                  names are noted with their age: their writer may be about to commit
 
 With `repair` the metadata log is repaired first, indexes are rebuilt, and a damaged log is put into
-quarantine: a segment of its sound batches replaces it, and the report lists the lost offsets.
+quarantine: a segment of its sound batches replaces it, and the report lists the lost offsets. At
+the end transactions are closed that are open in the metadata and have ended in the log (`ended`).
 Nothing is ever deleted.
 """
 
@@ -27,6 +28,7 @@ from sparklog.errors import (
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.parts import parts_of
+from sparklog.maintenance.verification.ended import settle
 from sparklog.maintenance.verification.repair import Judged, repair
 from sparklog.maintenance.verification.verified import Verdict, VerifyWork, verified
 from sparklog.maintenance.verification.verified_image import file_findings, image_problems
@@ -150,7 +152,7 @@ def _execute(
     )
     states = LogStates(image)
     for some in parts_of(entries, SEGMENTS_MAX, _weight):
-        judged, errors = _judged(context, topic, some, is_decoding=options.get("records", False))
+        judged, errors = _judged(context, image, some, is_decoding=options.get("records", False))
         problems += errors
         wrong = _named(image, [one for one in judged if _is_wrong(one[1])])
         counts["segments"] += len(some)
@@ -168,17 +170,22 @@ def _execute(
             problems += verdict.other_problems
             problems += states.add(entry, verdict.traces)
     problems += states.finish()
+    settled = settle(context, topic, states.ended, is_mending=options["repair"])
+    counts["repaired"] += settled.closed
+    notes += settled.notes
+    problems += settled.problems
     return Outcome(counts=counts, problems=problems, notes=notes)
 
 
 def _judged(
     context: JobContext,
-    topic: TopicDescription,
+    image: TopicImage,
     entries: Sequence[SegmentEntry],
     *,
     is_decoding: bool,
 ) -> tuple[list[Judged], list[str]]:
     """Return verdicts on the segments that are still live, and the errors of unreadable ones."""
+    topic = image.description
     interval = TopicConfig.parse(topic.configs).index_interval_bytes
     works = [
         VerifyWork(
@@ -187,6 +194,7 @@ def _judged(
             entry=entry,
             index_interval_bytes=interval,
             is_decoding=is_decoding,
+            opened=image.partition(entry.partition).transactions,
         )
         for entry in entries
     ]

@@ -7,7 +7,7 @@ cut_at                all partitions' numbers as of a version: the newest cut be
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +27,7 @@ from sparklog.metadata.history.files import (
     rows_of_run,
     unfolded_entry,
 )
-from sparklog.metadata.state.edit import FoldEdit
+from sparklog.metadata.state.edit import NOTHING, FoldEdit
 from sparklog.metadata.state.image import Image, PartitionLog
 from sparklog.model import TopicDescription
 from sparklog.record.arrays import numbers_of
@@ -168,7 +168,9 @@ def cut_at(log: FollowedLog, version: int) -> Cut:
     if past.topics:
         past = past.with_topics(log.runs.opened(past.fold, past.topics))
     for record in records(log, image.fold, past.version + 1, version):
-        past = past.apply(record.edits, record.stamp)
+        # A cut has no transactional ids, so none whose transaction could grow.
+        edits = [replace(edit, added_to_transactions=NOTHING) for edit in record.edits]
+        past = past.apply(edits, record.stamp)
     found = {
         topic_id: _topic_cut(topic.description, topic.partitions)
         for topic_id, topic in past.topics.items()

@@ -293,7 +293,7 @@ class Edit:
     - `brokers`, `users` and `transactional_ids` are set, or removed by None; `replaces` names the
       incarnation that held a node id before.
     - `added_to_transactions` joins the open transactions of ids, after `transactional_ids` are set.
-      An image without the transaction, such as one of a cut, passes it over.
+      Without the transaction it cannot be applied: a cut has no ids, so `cut_at` leaves it out.
     - `ended_log` is the incarnation of the log dir that ended with the entry before.
     """
 

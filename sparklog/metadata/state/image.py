@@ -166,7 +166,8 @@ class Image:
     def apply(self, edits: Iterable[Edit], stamp: Stamp) -> "Image":
         """Return the image after one entry, whose edits apply one after another.
 
-        Raises UsageError for an edit of a topic that neither exists nor is made by the edit.
+        Raises UsageError for an edit of a topic that neither exists nor is made by the edit,
+        CorruptMetadataError for one that adds to a transaction that is not open.
         """
         image = self
         for edit in edits:

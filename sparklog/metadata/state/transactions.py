@@ -17,6 +17,8 @@ from typing import Final, NamedTuple, TypeVar
 
 from immutables import Map, MapMutation
 
+from sparklog.errors import CorruptMetadataError
+
 T = TypeVar("T")
 NO_ID: Final = -1
 """Means "no producer id", or "no epoch"."""
@@ -214,8 +216,8 @@ class TransactionalIds:
     ) -> "TransactionalIds":
         """Return the ids after an entry's changes; None removes an id.
 
-        `added` then joins the open transactions of ids. An id without one is passed over: the image
-        of a cut has no ids.
+        `added` then joins the open transactions of ids. Raises CorruptMetadataError for an id
+        without one: no such edit is committed (`check`).
         """
         if not changes and not added:
             return self
@@ -232,8 +234,11 @@ class TransactionalIds:
                 producers[new.producer_id] = name
         for name, more in added.items():
             grows = opened.get(name)
-            if grows is not None:
-                ids[name] = opened[name] = grows.with_added(more)._replace(used_ms=now_ms)
+            if grows is None:
+                raise CorruptMetadataError(
+                    f"an edit adds to the transaction of id {name!r}, which has none open"
+                )
+            ids[name] = opened[name] = grows.with_added(more)._replace(used_ms=now_ms)
         found = object.__new__(TransactionalIds)  # it has nothing to list
         found.by_id, found.open = ids.finish(), opened.finish()
         found._by_producer, found._held = producers.finish(), None

@@ -20,6 +20,7 @@ from sparklog.maintenance.verification.verified_producers import (
     NOWHERE,
     TOLD_MAX,
     AbortedSpans,
+    LastBatch,
     OpenPart,
     ProducersSeen,
     Trace,
@@ -141,15 +142,6 @@ class TestOpenTransactions:
         assert line.startswith(f"t-0: producer {producer} has an open transaction with a record at")
         assert line.endswith(f"offset 0, and the metadata {said}")
 
-    def test_that_have_ended(self, instance: Instance) -> None:
-        producer = sent(instance, "commit").producer.producer_id
-        change(instance, transactions={0: (OpenTransaction(producer, 0),)})
-
-        (line,) = told(instance)
-        assert line.endswith(
-            f"{producer} has an open transaction from offset 0 on; it ended with the marker at 2"
-        )
-
 
 class TestProducers:
     @pytest.mark.parametrize(
@@ -203,9 +195,9 @@ def abort(offset: int) -> bytes:
     return encode_marker(ABORT, 7, 0, NOW_MS, offset, 0)
 
 
-def seen(end: int, *windows: Sequence[bytes]) -> Traces:
+def seen(end: int, *windows: Sequence[bytes], opened: Sequence[OpenTransaction] = ()) -> Traces:
     """The traces of a segment that begins at 0."""
-    found = ProducersSeen(SegmentEntry(0, 0, end, 0, "x", 1, 0))
+    found = ProducersSeen(SegmentEntry(0, 0, end, 0, "x", 1, 0), opened)
     for batches in windows:
         data = b"".join(batches)
         found.add(scan_batches(data).batches, byte_view(data))
@@ -216,11 +208,11 @@ class TestGaps:
     """A marker may have been in a gap."""
 
     def test_before_a_marker(self) -> None:
-        traces = seen(3, [record(0), abort(2)])
+        traces = seen(3, [record(0), abort(2)], opened=[OpenTransaction(7, 0)])
 
         assert traces.problems == []
         assert (traces.has_gap, traces.dense_from) == (True, 2)
-        assert (traces.by_producer[7].end, traces.by_producer[7].marker) == (None, 2)
+        assert traces.by_producer[7] == Trace(None, (ABORT, 2), batch=LastBatch(0, -1, 0, True))
 
     def test_before_another_producer(self) -> None:
         assert (
@@ -239,8 +231,8 @@ class TestGaps:
         assert problem.startswith("offset 2: ")
 
     def test_a_marker_that_a_cleaner_has_emptied_ends_what_nobody_knows(self) -> None:
-        traces = seen(2, [record(0), emptied_marker(1, 7)])
-        assert (traces.by_producer[7].end, traces.by_producer[7].marker) == ((NOWHERE, 1), NOWHERE)
+        traces = seen(2, [record(0), emptied_marker(1, 7)], opened=[OpenTransaction(7, 0)])
+        assert (traces.by_producer[7].end, traces.by_producer[7].marker) == ((NOWHERE, 1), None)
         assert seen(3, [record(0), emptied_marker(1, 7), abort(2)]).problems == []
 
     def test_the_header_of_a_record_that_compaction_dropped(self) -> None:

@@ -1,15 +1,23 @@
 """A transaction grows: each entry has only what is new in it."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
+from sparklog.errors import CorruptMetadataError
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.history.files import cuts_of
 from sparklog.metadata.history.read import cut_at
+from sparklog.metadata.names import entry_path
 from sparklog.metadata.plans.transactions import edit_of_ids, with_offsets
 from sparklog.metadata.state.edit import Edit
-from sparklog.metadata.state.transactions import Added, PendingOffset, TransactionPartition
+from sparklog.metadata.state.transactions import (
+    NO_TRANSACTIONAL_IDS,
+    Added,
+    PendingOffset,
+    TransactionPartition,
+)
 from sparklog.metadata.upkeep.fold import fold
 from tests.transactions import Client, Instance
 
@@ -137,6 +145,17 @@ def test_a_cut_has_no_transaction_that_could_grow(
     found = cut_at(instance.catalog.log, instance.catalog.image().version)
 
     assert found.topics[topic_id].partition(0).log_end_offset == 1
+
+
+def test_one_that_is_not_open_does_not_grow_in_silence(instance: Instance, client: Client) -> None:
+    client.offsets("g", 5)
+    other = Instance(instance.catalog.files.uri).catalog.log
+    other._image = replace(other.image(), transactional_ids=NO_TRANSACTIONAL_IDS)
+    client.offsets("g", 5, partition=1)
+    path = entry_path(instance.catalog.image().version)
+
+    with pytest.raises(CorruptMetadataError, match=f"^{path}: an edit adds to the trans"):
+        other.image()
 
 
 def test_entries_of_older_releases_are_read(instance: Instance, client: Client) -> None:

@@ -1,0 +1,63 @@
+"""What the batches of a part of a log say of transactions, from one offset on."""
+
+import numpy as np
+import pytest
+
+from sparklog.log_reader.isolation import AbortedSpan
+from sparklog.maintenance.verification.ended import Walked
+from sparklog.record.batches import byte_view
+from sparklog.record.markers import ABORT, encode_marker, marker_kinds
+from sparklog.record.scan import scan_batches
+from tests.broker_files import emptied_marker
+from tests.client_batches import NOW_MS, client_batch
+from tests.transactions import TRANSACTIONAL
+
+
+def walk(start: int, end: int, *batches: bytes, hides: bool = False) -> Walked:
+    data = b"".join(batches)
+    found, table = Walked(start), scan_batches(data).batches
+    found.add(table, marker_kinds(byte_view(data), table), np.full(len(table), hides))
+    found.end(end)
+    return found
+
+
+def record(offset: int, producer: int = 7, attributes: int = TRANSACTIONAL) -> bytes:
+    return client_batch(
+        "x", producer_id=producer, base_offset=offset, attributes=attributes, base_sequence=offset
+    )
+
+
+def abort(offset: int) -> bytes:
+    return encode_marker(ABORT, 7, 0, NOW_MS, offset, 0)
+
+
+class TestWalk:
+    def test_finds_what_is_shown_and_what_is_open(self) -> None:
+        found = walk(0, 4, record(0), record(1, -1, 0), abort(2), record(3))
+
+        assert (found.shown, found.opened) == ([AbortedSpan(7, 0, 2)], {7: 3})
+        assert found.unknown == set()
+
+    def test_leaves_what_is_hidden(self) -> None:
+        assert walk(0, 2, record(0), abort(1), hides=True).shown == []
+
+    @pytest.mark.parametrize(
+        "batches",
+        [
+            [record(0), record(2, -1, 0), abort(3)],
+            [record(0), abort(3)],
+            [record(0), emptied_marker(1, 7), record(2), abort(3)],
+        ],
+    )
+    def test_does_not_know_what_may_have_ended_in_a_gap(self, batches: list[bytes]) -> None:
+        assert walk(0, 4, *batches).unknown == {7}
+
+    def test_does_not_know_what_ended_at_its_end(self) -> None:
+        found = walk(0, 2, record(0))
+
+        assert (found.opened, found.unknown) == ({}, {7})
+
+    def test_knows_nothing_of_what_came_before(self) -> None:
+        found = walk(2, 4, record(0), record(2), abort(3))
+
+        assert (found.shown, found.unknown) == ([AbortedSpan(7, 2, 3)], set())

@@ -1,6 +1,7 @@
 """Instances: the gateways of a log dir. To clients, each is a broker, and one leads each topic."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -70,8 +71,17 @@ def leader_of(name: str, instances: Sequence[Instance]) -> Instance:
     """
     if len(instances) == 1:
         return instances[0]
-    return max(instances, key=lambda one: (_weight(name, one.node_id), one.node_id))
+    return max(instances, key=lambda one: _rank(name, one.node_id))
 
 
-def _weight(name: str, node_id: int) -> bytes:
-    return blake2b(f"{node_id} {name}".encode(), digest_size=8).digest()
+@lru_cache(maxsize=100_000)
+def leader_of_topic(topic_id: str, node_ids: tuple[int, ...]) -> int:
+    """Return the node id of the instance that leads a topic, as `leader_of` does.
+
+    Answers are kept, so this is for the ids of topics alone: names that clients choose may be long.
+    """
+    return max(node_ids, key=lambda one: _rank(topic_id, one))
+
+
+def _rank(name: str, node_id: int) -> tuple[bytes, int]:
+    return blake2b(f"{node_id} {name}".encode(), digest_size=8).digest(), node_id

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Final
 
+from sparklog.wire.handlers.admin.metadata_bodies import read_metadata_request
 from sparklog.wire.handlers.groups.offset_commit import read_commit_request
 from sparklog.wire.handlers.records.fetch_bodies import read_fetch_request
 from sparklog.wire.handlers.records.produce_bodies import read_produce_request
@@ -14,6 +15,7 @@ from sparklog.wire.protocol.versions import APIS, ApiKey
 BY_HAND: Final[dict[ApiKey, Callable[[Reader, int], object]]] = {
     ApiKey.PRODUCE: read_produce_request,
     ApiKey.FETCH: read_fetch_request,
+    ApiKey.METADATA: read_metadata_request,
     ApiKey.OFFSET_COMMIT: read_commit_request,
 }
 

@@ -243,7 +243,7 @@ def test_a_short_request_with_a_long_answer(
     fields: dict[str, Any],
 ) -> None:
     running.server.gateway.admin.create_topics([NewTopic("wide", QUICK * QUICK)])
-    slow = import_module(f"sparklog.wire.handlers.{module}"), step
+    slow = import_module(f"sparklog.wire.handlers.admin.{module}"), step
     wanted = asked(api, **fields)
     check_others_are_answered(running, monkeypatch, slow, lambda: client.send(wanted))
     assert client.receive(api, newest(api)).topics

@@ -25,7 +25,6 @@ from sparklog.testing import TemporaryLogDir
 from sparklog.tokens import Grant, Principal, Scope
 from sparklog.wire.handlers.admin.topics import PARTITIONS_MAX
 from sparklog.wire.handlers.call import LONG_BYTES
-from sparklog.wire.protocol import messages
 from sparklog.wire.protocol.topic_ids import uuid_of
 from sparklog.wire.protocol.versions import APIS, ApiKey
 from tests.wire.gateways import Client, RunningGateway, gateway, request
@@ -213,8 +212,7 @@ class TestMetadata:
             threads.add(current_thread().name.rpartition("_")[0])
             return function(*args)
 
-        monkeypatch.setattr(messages, "parse", partial(noted, messages.parse))
-        for name in ("_known", "_asked", "_written"):
+        for name in ("read_metadata_request", "_known", "_all_asked", "_written"):
             monkeypatch.setattr(handler, name, partial(noted, getattr(handler, name)))
         running.server.gateway.admin.create_topics([NewTopic("n5", 1)])
         found = client.ask(topics_asked(12, *[f"n{one}" for one in range(LONG_BYTES // 8)])).topics
@@ -252,6 +250,15 @@ class TestMetadata:
         asked = topics_asked(13, "flights")
         assert client.ask(asked).topics[0].topic_authorized_operations == -(2**31)
 
+    def test_tells_that_nothing_may_be_done_with_a_topic_that_there_is_not(
+        self, running: RunningGateway, client: Client
+    ) -> None:
+        running.server.gateway.admin.create_topics([NewTopic("flights", 1)])
+        names = (request_topic(12)(name=one, topic_id=None) for one in ("flights", "nowhere"))
+        fields = {"topics": tuple(names), "include_topic_authorized_operations": True}
+        found = client.ask(request(ApiKey.METADATA, 12, **fields)).topics
+        assert [one.topic_authorized_operations for one in found] == [3576, -(2**31)]
+
     @pytest.mark.parametrize("name", [None, "", "others"])
     def test_a_topic_is_found_by_its_id(
         self, running: RunningGateway, client: Client, name: str | None
@@ -288,11 +295,12 @@ class TestAuthorization:
         assert [topic.error_code for topic in answer.topics] == [none, failed, failed]
 
     def test_an_id_is_refused(self, denied: RunningGateway, client: Client) -> None:
-        [topic] = denied.server.gateway.admin.describe_topics(["b"])
-        asked = request_topic(12)(topic_id=uuid_of(topic.topic_id), name=None)
-        fields = {"topics": (asked,), "include_topic_authorized_operations": False}
-        [found] = client.ask(request(ApiKey.METADATA, 12, **fields)).topics
-        assert (found.error_code, found.name) == (ErrorCode.topic_authorization_failed, None)
+        topics = denied.server.gateway.admin.describe_topics(["ab", "b"])
+        asked = [request_topic(12)(topic_id=uuid_of(one.topic_id), name=None) for one in topics]
+        fields = {"topics": tuple(asked), "include_topic_authorized_operations": False}
+        found = client.ask(request(ApiKey.METADATA, 12, **fields)).topics
+        failed = ErrorCode.topic_authorization_failed
+        assert [(one.error_code, one.name) for one in found] == [(0, "ab"), (failed, None)]
 
     def test_a_topic_is_made_for_those_who_may(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

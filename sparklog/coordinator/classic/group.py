@@ -164,7 +164,7 @@ class Group:
 
     def _update(self, member: Member, request: JoinRequest, token: Token, out: Effects) -> None:
         self._release(member, ErrorCode.REBALANCE_IN_PROGRESS, out)
-        member.protocols = request.protocols
+        self.members.support(member, request.protocols)
         member.session_timeout_ms = request.session_timeout_ms
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
         member.joining = token

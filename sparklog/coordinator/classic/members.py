@@ -2,14 +2,15 @@
 
 A pending id was given to a client that has not joined with it yet (KIP-394). A static member
 (KIP-345) keeps its place if its client joins again with the same instance id. It never has a
-pending id.
+pending id. The protocols of members change by `support` alone: supporters are counted, so that a
+join need not look at all protocols of all members.
 """
 
 from collections import Counter
 from collections.abc import Iterator
 
 from sparklog.coordinator.classic.member import Member
-from sparklog.coordinator.requests import NONE
+from sparklog.coordinator.requests import NONE, Protocol
 from sparklog.errors import ErrorCode
 
 
@@ -19,6 +20,8 @@ class Members:
     def __init__(self) -> None:
         self._by_id: dict[str, Member] = {}
         self._static_ids: dict[str, str] = {}
+        self._supporters: dict[str, int] = {}
+        """How many members support a protocol, by its name; none has 0."""
         self.pending: set[str] = set()
         self.leader: str | None = None
 
@@ -53,7 +56,11 @@ class Members:
 
     def add(self, member: Member) -> None:
         """Add a member; its id is no longer pending."""
+        former = self._by_id.get(member.member_id)
+        if former is not None:  # a damaged record may have two members with one id: the last counts
+            self._count(former, -1)
         self._by_id[member.member_id] = member
+        self._count(member, 1)
         self.pending.discard(member.member_id)
         if member.instance_id is not None:
             self._static_ids[member.instance_id] = member.member_id
@@ -63,6 +70,7 @@ class Members:
     def remove(self, member: Member) -> None:
         """Remove a member; if it leads, another member becomes the leader."""
         del self._by_id[member.member_id]
+        self._count(member, -1)
         # Records of old logs may have two members with one instance id: the last has it.
         instance_id = member.instance_id
         if instance_id is not None and self._static_ids.get(instance_id) == member.member_id:
@@ -79,6 +87,21 @@ class Members:
         self._static_ids[instance_id] = member_id
         if was_leader:
             self.leader = member_id
+
+    def support(self, member: Member, protocols: tuple[Protocol, ...]) -> None:
+        """Replace the protocols of a member."""
+        self._count(member, -1)
+        member.protocols = protocols
+        self._count(member, 1)
+
+    def _count(self, member: Member, change: int) -> None:
+        """Count a member that comes (1) or goes (-1) as a supporter of its protocols."""
+        for name in {one.name for one in member.protocols}:
+            count = self._supporters.get(name, 0) + change
+            if count:
+                self._supporters[name] = count
+            else:
+                del self._supporters[name]
 
     @property
     def joining(self) -> int:
@@ -98,12 +121,9 @@ class Members:
     @property
     def candidates(self) -> frozenset[str]:
         """The protocols that every member supports."""
-        counts = Counter(
-            name
-            for one in self._by_id.values()
-            for name in {protocol.name for protocol in one.protocols}
-        )
-        return frozenset(name for name, count in counts.items() if count == len(self._by_id))
+        first, count = next(iter(self._by_id.values()), None), len(self._by_id)
+        names = () if first is None else (one.name for one in first.protocols)
+        return frozenset(name for name in names if self._supporters[name] == count)
 
     def selected(self) -> str:
         """Return the protocol with the most votes; a member votes for its first common protocol."""

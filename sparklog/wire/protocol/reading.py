@@ -15,6 +15,7 @@ ITEMS_MAX: Final = 1_000_000
 """The most items of all arrays of a request: an item of three bytes takes a hundred in memory, and
 more when it is answered."""
 
+_INT8: Final = struct.Struct(">b")
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _UUID: Final = struct.Struct("16s")
@@ -98,6 +99,21 @@ class Reader:
     def uuid(self) -> UUID:
         """Return a UUID."""
         return UUID(bytes=self.numbers(_UUID)[0])
+
+    def boolean(self) -> bool:
+        """Return a bool. Raises InvalidRequestError for another byte than 0 and 1."""
+        (found,) = self.numbers(_INT8)
+        if found not in (0, 1):
+            raise InvalidRequestError(f"{found} at position {self.at - 1}: a bool is 0 or 1")
+        return bool(found)
+
+    def array_or_null(self, least_bytes: int) -> int | None:
+        """Return the number of items of an array, or None for null. Raises as `array`."""
+        start = self.at
+        if (self._varint() if self.is_flexible else self.numbers(_INT32)[0] + 1) == 0:
+            return None
+        self.at = start
+        return self.array(least_bytes)
 
     def array(self, least_bytes: int) -> int:
         """Return the number of items of an array, each of which takes `least_bytes` or more.

@@ -6,8 +6,8 @@ the partition. It does not rise when another instance leads, because a client th
 validates its offsets.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 from uuid import UUID
 
 from sparklog.errors import ErrorCode, SparklogError
@@ -15,11 +15,12 @@ from sparklog.log.names import INTERNAL_TOPICS, topic_name_problem
 from sparklog.metadata.state.image import Image, TopicImage
 from sparklog.model import TopicDescription
 from sparklog.tokens import Resource, Scope
+from sparklog.wire.handlers.admin.metadata_bodies import MetadataAsked, read_metadata_request
 from sparklog.wire.handlers.admin.topics import check_total
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.operations import NO_OPERATIONS, cluster_operations, topic_operations
 from sparklog.wire.handlers.partitions import QUICK, step_for
-from sparklog.wire.instances import Instance, leader_of
+from sparklog.wire.instances import Instance, leader_of_topic
 from sparklog.wire.protocol.topic_ids import NO_UUID, with_uuid
 from sparklog.wire.protocol.writing import Writer
 from sparklog.wire.security.authorization import DENIED
@@ -44,9 +45,9 @@ _Found = TopicImage | _Missing
 
 async def metadata(call: Call) -> Reply:
     """Return the answer."""
-    request, wanted = await call.step(lambda: _read(call))
-    topics = await _topics(call, request, wanted)
-    return await step_for(call, _size(topics), lambda: [_written(call, request, topics)])
+    asked = await call.step(lambda: read_metadata_request(call.reader(), call.version))
+    topics = await _topics(call, asked)
+    return await step_for(call, _size(topics), lambda: [_written(call, asked, topics)])
 
 
 def _size(topics: Sequence[_Found]) -> int:
@@ -55,74 +56,74 @@ def _size(topics: Sequence[_Found]) -> int:
     return len(topics) + sum(one.num_partitions for one in found) // QUICK
 
 
-def _read(call: Call) -> tuple[Any, Sequence[object] | None]:
-    """Return the request, and its topics; None for all topics.
-
-    Each topic comes once, as in Kafka: a short request must not have an answer without bound.
-    """
-    request = call.parsed()
-    wanted = request.topics and tuple(dict.fromkeys(request.topics))
-    return request, None if call.version == 0 and not wanted else wanted
-
-
-async def _topics(call: Call, request: object, wanted: Sequence[object] | None) -> Sequence[_Found]:
-    """Return the topics of the request, or all that the client may see if `wanted` is None."""
-    image = await call.gateway.image()
+async def _topics(call: Call, asked: MetadataAsked) -> Sequence[_Found]:
+    """Return the topics of the request, or all that the client may see."""
+    wanted, image = asked.topics, await call.gateway.image()
     if wanted is None:
-        return [_found(image, one) for one in image.names.values() if call.sees(one.name)]
-    known = await call.step(lambda: [_known(image, one) for one in wanted])
+        sees_all, topics = _sees_all(call), image.names.values()
+        return [_found(image, one) for one in topics if sees_all or call.sees(one.name)]
+    known = await call.step(lambda: _known(image, wanted))
     opened = await call.gateway.opened(image, [topic for topic in known if topic is not None])
     if opened is not image:  # a topic may be deleted since, or created
-        known = await call.step(lambda: [_known(opened, one) for one in wanted])
+        known = await call.step(lambda: _known(opened, wanted))
     pairs = zip(wanted, known, strict=True)
-    found = await call.step(lambda: [_asked(call, opened, request, *pair) for pair in pairs])
+    found = await call.step(lambda: _all_asked(call, opened, asked, pairs))
     new = [one.name for one in found if isinstance(one, _ToCreate)]
     created = await _created(call, new) if new else {}
     return [created[one.name] if isinstance(one, _ToCreate) else one for one in found]
 
 
-def _name_of(wanted: object) -> str | None:
-    """Return the name that a topic is requested by; None if it is requested by its id.
-
-    Kafka's Java client sends an empty name with an id (KafkaApis looks at the id alone).
-    """
-    name: str | None = getattr(wanted, "name", None)
-    return name if _id_of(wanted) == NO_UUID else None
+def _known(image: Image, wanted: Iterable[str | UUID]) -> Sequence[TopicDescription | None]:
+    """Return the topics that are requested by name or id; None for each that does not exist."""
+    names = image.names
+    return [names.get(one) if isinstance(one, str) else with_uuid(image, one) for one in wanted]
 
 
-def _id_of(wanted: object) -> UUID:
-    return getattr(wanted, "topic_id", None) or NO_UUID
+def _sees_all(call: Call) -> bool:
+    """Return True if the client may see all topics: only a prefix of "" covers this name."""
+    return call.sees("")
 
 
-def _known(image: Image, wanted: object) -> TopicDescription | None:
-    """Return a topic that is requested by name or id; None if there is none."""
-    name = _name_of(wanted)
-    return with_uuid(image, _id_of(wanted)) if name is None else image.names.get(name)
+def _all_asked(
+    call: Call,
+    image: Image,
+    asked: MetadataAsked,
+    pairs: Iterable[tuple[str | UUID, TopicDescription | None]],
+) -> Sequence[_Found | _ToCreate]:
+    """Return the topics that are requested; each is a pair with the topic that exists, or None."""
+    sees_all = _sees_all(call)
+    return [
+        _found(image, known)
+        if sees_all and known is not None
+        else _asked(call, image, asked, wanted, known)
+        for wanted, known in pairs
+    ]
 
 
 def _asked(
-    call: Call, image: Image, request: object, wanted: object, known: TopicDescription | None
+    call: Call,
+    image: Image,
+    asked: MetadataAsked,
+    wanted: str | UUID,
+    known: TopicDescription | None,
 ) -> _Found | _ToCreate:
-    name = _name_of(wanted)
-    if name is None:
-        topic_id = _id_of(wanted)
+    if isinstance(wanted, UUID):
         if known is None:
-            return _Missing(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
+            return _Missing(None, wanted, ErrorCode.UNKNOWN_TOPIC_ID)
         if not call.sees(known.name):
-            return _Missing(None, topic_id, DENIED[Resource.TOPIC])
+            return _Missing(None, wanted, DENIED[Resource.TOPIC])
         return _found(image, known)
-    if not call.sees(name):
-        return _Missing(name, NO_UUID, DENIED[Resource.TOPIC])
+    if not call.sees(wanted):
+        return _Missing(wanted, NO_UUID, DENIED[Resource.TOPIC])
     if known is not None:
         return _found(image, known)
-    if topic_name_problem(name) is not None:
-        return _Missing(name, NO_UUID, ErrorCode.INVALID_TOPIC_EXCEPTION)
-    may_create = getattr(request, "allow_auto_topic_creation", True)
-    if not (may_create and call.gateway.settings.auto_create_topics_enable):
-        return _Missing(name, NO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    if not call.allows(Scope.ADMIN, name):
-        return _Missing(name, NO_UUID, DENIED[Resource.TOPIC])
-    return _ToCreate(name)
+    if topic_name_problem(wanted) is not None:
+        return _Missing(wanted, NO_UUID, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    if not (asked.may_create and call.gateway.settings.auto_create_topics_enable):
+        return _Missing(wanted, NO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if not call.allows(Scope.ADMIN, wanted):
+        return _Missing(wanted, NO_UUID, DENIED[Resource.TOPIC])
+    return _ToCreate(wanted)
 
 
 async def _created(call: Call, names: Sequence[str]) -> Mapping[str, _Found]:
@@ -148,7 +149,7 @@ def _found(image: Image, topic: TopicDescription) -> TopicImage:
     return TopicImage(topic, image.version) if found is None else found
 
 
-def _written(call: Call, request: object, topics: Sequence[_Found]) -> bytes:
+def _written(call: Call, asked: MetadataAsked, topics: Sequence[_Found]) -> bytes:
     version, writer, instances = call.version, call.writer(), call.instances
     if version >= 3:
         writer.int32(0)  # throttle time
@@ -157,27 +158,42 @@ def _written(call: Call, request: object, topics: Sequence[_Found]) -> bytes:
         writer.string(call.gateway.cluster_id)
     if version >= 1:
         writer.int32(instances[0].node_id)
-    writer.array(len(topics))
-    are_asked = getattr(request, "include_topic_authorized_operations", False)
-    for topic in topics:
-        operations = NO_OPERATIONS
-        if isinstance(topic, _Missing):
-            _write_missing(writer, topic, version)
-        else:
-            leader = leader_of(topic.description.topic_id, instances).node_id
-            writer.raw(call.gateway.topic_bytes.of(topic, leader, version))
-            if are_asked:
-                operations = topic_operations(call, topic.description.name)
-        if version >= 8:
-            writer.int32(operations)
-        writer.tags()
+    _write_topics(writer, call, asked, topics)
     if 8 <= version <= 10:
-        is_asked = getattr(request, "include_cluster_authorized_operations", False)
-        writer.int32(cluster_operations(call) if is_asked else NO_OPERATIONS)
+        writer.int32(cluster_operations(call) if asked.has_cluster_operations else NO_OPERATIONS)
     if version >= 13:
         writer.int16(ErrorCode.NONE)
     writer.tags()
     return bytes(writer.data)
+
+
+def _write_topics(
+    writer: Writer, call: Call, asked: MetadataAsked, topics: Sequence[_Found]
+) -> None:
+    version, kept = call.version, call.gateway.topic_bytes
+    node_ids = tuple(one.node_id for one in call.instances)
+    end = _topic_end(call, NO_OPERATIONS)
+    writer.array(len(topics))
+    for topic in topics:
+        if isinstance(topic, _Missing):
+            _write_missing(writer, topic, version)
+            writer.raw(end)
+            continue
+        leader = leader_of_topic(topic.description.topic_id, node_ids)
+        writer.raw(kept.of(topic, leader, version))
+        if asked.has_topic_operations:
+            writer.raw(_topic_end(call, topic_operations(call, topic.description.name)))
+        else:
+            writer.raw(end)
+
+
+def _topic_end(call: Call, operations: int) -> bytearray:
+    """Return the bytes of a topic behind its partitions."""
+    writer = call.writer()
+    if call.version >= 8:
+        writer.int32(operations)
+    writer.tags()
+    return writer.data
 
 
 def _write_instances(writer: Writer, instances: Sequence[Instance], version: int) -> None:

@@ -151,7 +151,7 @@ class AbortedRange(NamedTuple):
 
 
 class SegmentEntry(NamedTuple):
-    """One segment, as in its row of the metadata log (`metadata.segment_tables`).
+    """One segment, as in its row of the metadata log (`metadata.state.segment_tables`).
 
     `base_offset` is the first offset in the log. `file_base_offset` is the first offset as the
     batches in the file count it: a reader adds `shift` to an offset in the file. The batches are

@@ -25,7 +25,7 @@ LAG_MS: Final = 20
 THROTTLE_MAX_MS: Final = 1_000
 """The longest throttle time: producing goes on even if no housekeeper works."""
 SLICES_MANY: Final = 32
-"""The housekeeper merges a tail with more slices: SLICES_MAX of `maintenance.tail`, which a gateway
+"""The housekeeper merges a tail with more slices: SLICES_MAX of `merging.tail`, which a gateway
 does not load."""
 SLICES_SEEN: Final = 2 * SLICES_MANY
 """How many segments at a log's end are looked at."""

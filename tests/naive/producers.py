@@ -1,4 +1,4 @@
-"""The naive twin of `metadata.producers`: it keeps every batch it ever took."""
+"""The naive twin of `metadata.state.producers`: it keeps every batch it ever took."""
 
 from sparklog.metadata.state.producers import SequencedBatch
 

@@ -1,6 +1,6 @@
 """Compaction as a job: the latest record of each key stays (`cleanup.policy=compact`).
 
-    plan       chooses the partitions that are due, and their segments (maintenance.due)
+    plan       chooses the partitions that are due, and their segments (`due`)
     keys       shuffles the keys of dirty segments by hash -> superseded offsets, dirty and clean
     rewrite    groups of segments that lose records -> new segments with key indexes
     commit     for all partitions: removes old segments, adds new ones, raises cleaner offsets

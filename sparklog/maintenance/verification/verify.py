@@ -1,9 +1,9 @@
 """Verify as a job: checks the metadata log, and of topics the image, files and every byte of logs.
 
-    metadata     meta.properties; entries, runs, history, hints (`metadata.repair`)
+    metadata     meta.properties; entries, runs, history, hints (`metadata.upkeep.repair`)
     image        segments do not overlap; log start, log end and cleaner offset fit them
-    segments     checksums, offsets, sizes, counts, timestamps, indexes (`maintenance.verified`)
-    producers    aborted spans, open transactions, last batches (`maintenance.verified_log`)
+    segments     checksums, offsets, sizes, counts, timestamps, indexes (`verified`)
+    producers    aborted spans, open transactions, last batches (`verified_log`)
     files        files of removed segments must exist until their delay is over; files that no row
                  names are noted with their age: their writer may be about to commit
 

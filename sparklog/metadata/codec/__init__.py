@@ -1,1 +1,1 @@
-"""Edits as JSON and back: the `edits` of an entry. `edits` is where it begins. Pure."""
+"""Edits as JSON and back: start with `edits`. `entry` is one entry, byte for byte. Pure."""

@@ -163,7 +163,8 @@ def _explain(error: Exception) -> int:
     if isinstance(error, TyperException):
         context = getattr(error, "ctx", None)
         hint = f" (see {context.command_path} --help)" if context else ""
-        return _fail(f"{error.format_message().rstrip('.')}{hint}", MISUSE)
+        message = error.format_message().rstrip(".").replace(": Value error, ", ": ")  # pydantic's
+        return _fail(f"{message}{hint}", MISUSE)
     if isinstance(error, InvalidOptionError):
         return _fail(str(error), MISUSE)
     if isinstance(error, SparklogError | OSError):

@@ -70,7 +70,7 @@ class CommonArguments:
             "--log-dir",
             metavar="DIR",
             envvar=LOG_DIR_VARIABLE,
-            help="The log dir: a path, file://, s3://, gs:// or az://.",
+            help="The log dir: a path, file://, s3://, gs://, az:// or abfss://.",
         ),
     ] = None
     storage: Annotated[

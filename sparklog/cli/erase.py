@@ -11,7 +11,7 @@ import typer
 
 from sparklog.cli.arguments import CommonArguments, add_command, raw
 from sparklog.cli.completion import topic_names
-from sparklog.cli.output import print_json
+from sparklog.cli.output import counted, print_json
 
 if TYPE_CHECKING:
     from sparklog.admin.erase import EraseReport
@@ -82,16 +82,17 @@ def erase_on(fleet: "Fleet", arguments: EraseArguments) -> "EraseReport":
 
 
 def _print(report: "EraseReport") -> None:
-    would = "would go" if report.dry_run else "are gone"
+    removed = "would be removed" if report.dry_run else "removed"
     print(
-        f"{report.topic}: {report.records:,} records {would} from {report.segments:,} segments, "
-        f"{report.table.rows:,} rows from {report.table.files:,} files of the table"
+        f"{report.topic}: {counted(report.records, 'record')} {removed} "
+        f"from {counted(report.segments, 'segment')}, {counted(report.table.rows, 'row')} "
+        f"from {counted(report.table.files, 'file')} of the table"
     )
     for number, count in report.partitions.items():
-        print(f"  partition {number}: {count:,} records")
+        print(f"  partition {number}: {counted(count, 'record')}")
     print(
-        f"  {report.searched:,} segments searched, {report.spared:,} spared by their key indexes, "
-        f"{report.moved:,} slices moved out of shared segments"
+        f"  {counted(report.searched, 'segment')} searched, {report.spared:,} spared by their key "
+        f"indexes, {counted(report.moved, 'slice')} moved out of shared segments"
     )
     if not report.dry_run:
         print(f"  vacuum can delete the last file {_from(report.files_gone_ms)}")

@@ -74,6 +74,11 @@ def print_long(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         widths = _print_aligned(block, widths, gap="  ")
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun, which has no irregular plural: `1 record`, `2,000 records`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def warn(message: str) -> None:
     """Print a warning on stderr."""
     say(f"sparklog: warning: {message}")

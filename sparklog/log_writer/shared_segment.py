@@ -154,8 +154,8 @@ class SharedSegment:
     def takes_more(self, image: Image) -> bool:
         """Whether the file may take the slices of one more commit; `image` is the newest image.
 
-        False if the file has no live slice: vacuum may delete it (`metadata.check`), and `erase`
-        does not search it.
+        False if the file has no live slice: vacuum may delete it (`metadata.state.check`), and
+        `erase` does not search it.
         """
         if self._file is None:
             return True

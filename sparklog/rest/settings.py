@@ -26,7 +26,7 @@ class Settings(BaseSettings):
     model_config = CONFIG
 
     log_dir: str
-    """The log dir: a path, file://, s3://, gs:// or az://."""
+    """The log dir: a path, file://, s3://, gs://, az:// or abfss://."""
     host: str = "127.0.0.1"
     """The address to listen on; any address but loopback needs tokens_file."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8082

@@ -217,7 +217,7 @@ def _known(image: Image, transactional_id: str) -> TransactionalId:
     found = image.transactional_ids.get(transactional_id)
     if found is None:
         raise UsageError(
-            f"transactional id {transactional_id!r}: it was never used, or has expired",
+            f"transactional id {transactional_id!r} is unknown: it was never used, or has expired",
             code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
         )
     return found

@@ -7,7 +7,7 @@ stood still closes its connections before it reads from them. A client that stil
 again, and repeats its request.
 
 A look at the newest metadata may take as long while the storage is away. After such a look these
-steps are not taken: they fail, and the client repeats them (`handlers.transactions`).
+steps are not taken: they fail, and the client repeats them (`handlers.transactional`).
 """
 
 from typing import Final

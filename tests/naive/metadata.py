@@ -1,4 +1,4 @@
-"""The naive twin of `metadata.image`: edits interpreted with dicts, and an image as such dicts."""
+"""The naive twin of `metadata.state.image`: it interprets edits with dicts; an image is dicts."""
 
 from copy import deepcopy
 from typing import Any

@@ -9,7 +9,7 @@ import typer
 
 from sparklog.cli.arguments import CommonArguments, add_command, raw, stdin
 from sparklog.cli.completion import topic_names
-from sparklog.cli.output import print_json, print_table, warn
+from sparklog.cli.output import counted, print_json, print_table, warn
 from sparklog.errors import InvalidOptionError, UsageError
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def _report(arguments: ProduceArguments, produced: "Produced", took_ms: int) -> 
             ]
             for place in places
         ]
-        title = f"{records:,} records in {took_ms / 1000:.1f} s, {rate:,.0f} a second"
+        title = f"{counted(records, 'record')} in {took_ms / 1000:.1f} s, {rate:,.0f} a second"
         print_table(title, ["topic", "partition", "start", "end", "records", "MB"], rows)
 
 

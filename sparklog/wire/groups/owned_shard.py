@@ -5,7 +5,7 @@
 
 Records that wait for the same commit are one batch, as in a broker's coordinator
 (`group.coordinator.append.linger.ms`): every batch has a cost of its own.
-Others append offsets between the batches (others_offsets.py): `caught_up` waits for them.
+Others append offsets between the batches (`others_offsets`): `caught_up` waits for them.
 
 An append that does not land ends the ownership: waiting requests are answered with an error, and
 the groups are read from the log again. So does a request whose records cannot be encoded or are

@@ -54,6 +54,7 @@ class TestMisuse:
             (["topics"], "No such command 'topics'. Did you mean 'topic'? (see sparklog --help)"),
             (["topic"], "Missing command (see sparklog topic --help)"),
             (["consume", "--offsets"], "No such option: --offsets"),
+            (["--format", "xml"], "Invalid value for '--format': 'xml' is not one of 'text'"),
             (["topic", "list"], "no log dir: give --log-dir DIR or set SPARKLOG_LOG_DIR"),
         ],
     )

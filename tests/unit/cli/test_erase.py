@@ -26,7 +26,7 @@ class TestErase:
         text = sparklog.done("erase", "--topic", "t", "--key", "alice").text
 
         assert offsets(sparklog) == [1]
-        assert text.startswith("t: 2 records are gone from 1 segments, 0 rows from 0 files")
+        assert text.startswith("t: 2 records removed from 1 segment, 0 rows from 0 files")
         assert "partition 0: 2 records" in text
         assert "vacuum can delete the last file from 20" in text
         assert "not reached: exports, backups" in text
@@ -46,7 +46,7 @@ class TestErase:
     def test_a_dry_run_says_what_would_go(self, sparklog: CommandLine) -> None:
         text = sparklog.done("erase", "--topic", "t", "--key", "alice", "--dry-run").text
 
-        assert text.startswith("t: 2 records would go")
+        assert text.startswith("t: 2 records would be removed")
         assert "vacuum" not in text
         assert offsets(sparklog) == [0, 1, 2]
 

@@ -279,6 +279,11 @@ class TestAbort:
 
 
 class TestSummary:
+    def test_counts_a_single_record(self, numbers: CommandLine) -> None:
+        title, *_ = numbers.done("produce", "numbers", stdin=b"one\n").lines
+
+        assert title.startswith("1 record in ")
+
     def test_columns_in_a_pipe(self, numbers: CommandLine) -> None:
         title, header, row = numbers.done("produce", "numbers", stdin=b"one\ntwo\n").lines
 

@@ -260,7 +260,7 @@ class TestSteps:
         assert [one.transactional_id for one in instance.transactions.list()] == ["a", "id"]
 
     def test_an_unknown_id_is_not_found(self, instance: Instance) -> None:
-        with pytest.raises(UsageError, match="'x': it was never used"):
+        with pytest.raises(UsageError, match="'x' is unknown: it was never used"):
             instance.state("x")
 
     def test_a_timeout_is_that_of_one_transaction(self, client: Client) -> None:

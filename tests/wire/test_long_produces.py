@@ -6,6 +6,7 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from socket import SO_LINGER, SOL_SOCKET
 from threading import Event, current_thread
 from typing import Any
 
@@ -184,6 +185,28 @@ def test_the_end_waits_until_it_is_appended(
     ending.result(30)
     assert is_sent == [True]
     assert values(tmp_path / "log", "flights", 0) == [b"0"]
+
+
+@pytest.mark.usefixtures("topic")
+def test_its_bytes_count_until_it_is_committed_although_its_client_has_gone(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway, judged, may_end = running.server.gateway, handler._judged, Event()
+
+    def stands_still(*given: Any) -> Any:
+        may_end.wait(30)
+        return judged(*given)
+
+    monkeypatch.setattr(handler, "_judged", stands_still)
+    client.send(long_request("a"))
+    until(lambda: gateway.long_produces._items > 0)
+    client.socket.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))  # it breaks off
+    client.socket.close()
+    until(lambda: gateway.limits.connections == 0)
+    held = gateway.limits.request_bytes
+    may_end.set()
+    assert held == len(frame_of(long_request("a")))
+    until(lambda: gateway.limits.request_bytes == 0)
 
 
 @pytest.mark.usefixtures("topic")

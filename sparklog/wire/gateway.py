@@ -33,6 +33,7 @@ from sparklog.transactions.steps import Transactions
 from sparklog.wire.groups.coordinators import Coordinators
 from sparklog.wire.instances import Instances, instance_of, leader_of
 from sparklog.wire.limits import Limits
+from sparklog.wire.long_produces import LongProduces
 from sparklog.wire.looks import Looks
 from sparklog.wire.membership import Membership, try_to_leave
 from sparklog.wire.metrics import Metrics
@@ -124,9 +125,10 @@ class Gateway:
         self._long, self._beside = (
             ThreadPoolExecutor(LONG_AT_ONCE, name) for name in ("answer", "beside")
         )
-        self._scrapes = ThreadPoolExecutor(1, "scrape")
-        self._heart = ThreadPoolExecutor(1, "heartbeat")
-        self._admin = ThreadPoolExecutor(1, "admin")
+        self.long_produces = LongProduces()
+        self._scrapes, self._heart, self._admin = (
+            ThreadPoolExecutor(1, name) for name in ("scrape", "heartbeat", "admin")
+        )
         self._steps = ThreadPoolExecutor(STEPS_AT_ONCE, "transaction")
 
     def start(self) -> None:
@@ -216,7 +218,7 @@ class Gateway:
     async def beside(self, step: Callable[[], Answer]) -> Answer:
         """Run a step of a long request of any client, some 0.1 s long, beside the event loop.
 
-        As with `at_length`, it reads no files.
+        As with `at_length`, it reads no files. Produce has a thread of its own (`long_produces`).
         """
         return await asyncio.get_running_loop().run_in_executor(self._beside, step)
 
@@ -308,6 +310,7 @@ class Gateway:
             connection.finish()
         self.watch.close()
         self.coordinators.close()
+        await self._produced()
         await self.appends.close()
         while self.connections:
             self._all_left.clear()
@@ -319,6 +322,7 @@ class Gateway:
             self._claims,
             self._long,
             self._beside,
+            self.long_produces.thread,
             self._scrapes,
             self._admin,
             self._heart,
@@ -326,6 +330,12 @@ class Gateway:
         ):
             await loop.run_in_executor(None, pool.shutdown)
         self.let_go()
+
+    async def _produced(self) -> None:
+        """Wait until the produce requests that are read, or look up topics, are being appended."""
+        found = [one.session.produced for one in self.connections if one.session.produced]
+        if found:
+            await asyncio.wait(found)
 
     def forget(self, connection: "Connection") -> None:
         """Note that a connection is closed."""

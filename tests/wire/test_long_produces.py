@@ -2,10 +2,11 @@
 
 import struct
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from socket import SO_LINGER, SOL_SOCKET
 from threading import Event, current_thread
 from typing import Any
 
@@ -14,10 +15,13 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.errors import StorageError
 from sparklog.model import TopicDescription
+from sparklog.wire import long_produces
+from sparklog.wire.gateway import LONG_AT_ONCE
 from sparklog.wire.protocol.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, frame_of
+from tests.wire.test_metadata import topics_asked
 from tests.wire.test_produce import answers, produce_request, values
 
 handler = import_module("sparklog.wire.handlers.records.produce")
@@ -55,7 +59,7 @@ def test_all_its_steps_are_taken_there(client: Client, monkeypatch: pytest.Monke
         monkeypatch.setattr(handler, name, partial(noted, getattr(handler, name)))
     refused = [(9, UNKNOWN, -1)] * FEW
     assert answers(client.ask(long_request("a"))) == [(0, 0, 0), *refused]
-    assert threads == {"beside"}
+    assert threads == {"produce"}
 
 
 @pytest.mark.usefixtures("topic")
@@ -99,6 +103,110 @@ def test_those_behind_it_are_not_begun_before_its_bytes_count(
     is_read.set()
     size = len(client_batch("0")) + FEW * len(client_batch("x"))
     assert pending == [0, 0, size, size]
+
+
+@pytest.mark.usefixtures("topic")
+def test_long_requests_of_other_kinds_do_not_wait_for_it(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end, judged = Event(), handler._judged
+
+    def stands_still(*given: Any) -> Any:
+        may_end.wait(30)
+        return judged(*given)
+
+    monkeypatch.setattr(handler, "_judged", stands_still)
+    with ExitStack() as opened:
+        opened.callback(may_end.set)
+        for _ in range(2 * LONG_AT_ONCE):
+            opened.enter_context(Client(running.port)).send(long_request("a"))
+        produces = running.server.gateway.long_produces
+        until(lambda: produces._items == 2 * LONG_AT_ONCE * (1 + 1 + FEW))
+        names = [f"a topic of a long name {number}" for number in range(1000)]
+        assert len(client.ask(topics_asked(12, *names)).topics) == 1000
+
+
+@pytest.mark.usefixtures("topic")
+def test_it_is_not_read_while_those_in_progress_fill_the_memory(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway, items, before = running.server.gateway, 1 + 1 + FEW, list[int]()
+    produces, read, may_write = gateway.long_produces, handler.read_produce_request, Event()
+    write = gateway.appends._writer.write
+
+    def noted(*given: Any) -> Any:
+        before.append(produces._items)
+        return read(*given)
+
+    def held_up(*given: Any) -> Any:
+        may_write.wait(30)
+        return write(*given)
+
+    monkeypatch.setattr(long_produces, "ITEMS_FULL", items)
+    monkeypatch.setattr(handler, "read_produce_request", noted)
+    monkeypatch.setattr(gateway.appends._writer, "write", held_up)
+    with Client(running.port) as other:
+        client.send(long_request("1"))
+        until(lambda: gateway.appends._bytes > 0)
+        other.send(long_request("2"))
+        until(lambda: len(before) == 3 and produces.turn.locked())
+        may_write.set()
+        found = [answers(one.receive(ApiKey.PRODUCE, 9))[0] for one in (client, other)]
+    assert (found, before) == ([(0, 0, 0), (0, 0, 1)], [0, 0, items, 0])
+
+
+@pytest.mark.usefixtures("topic")
+def test_the_end_waits_until_it_is_appended(
+    running: RunningGateway, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway, judged = running.server.gateway, handler._judged
+    close = gateway.appends.close
+    begun, may_end, is_sent = Event(), Event(), list[bool]()
+
+    def stands_still(*given: Any) -> Any:
+        begun.set()
+        may_end.wait(30)
+        return judged(*given)
+
+    async def noted() -> None:
+        is_sent.append(sending.done())
+        await close()
+
+    monkeypatch.setattr(handler, "_judged", stands_still)
+    monkeypatch.setattr(gateway.appends, "close", noted)
+    client.send(long_request("0"))
+    assert begun.wait(30)
+    [connection] = gateway.connections
+    sending: Any = connection.session.produced
+    ending = running.begin(running.server.close())
+    until(lambda: gateway.is_ending)
+    may_end.set()
+    assert answers(client.receive(ApiKey.PRODUCE, 9))[0] == (0, 0, 0)
+    ending.result(30)
+    assert is_sent == [True]
+    assert values(tmp_path / "log", "flights", 0) == [b"0"]
+
+
+@pytest.mark.usefixtures("topic")
+def test_its_bytes_count_until_it_is_committed_although_its_client_has_gone(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway, judged, may_end = running.server.gateway, handler._judged, Event()
+
+    def stands_still(*given: Any) -> Any:
+        may_end.wait(30)
+        return judged(*given)
+
+    monkeypatch.setattr(handler, "_judged", stands_still)
+    client.send(long_request("a"))
+    until(lambda: gateway.long_produces._items > 0)
+    client.socket.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))  # it breaks off
+    client.socket.close()
+    until(lambda: gateway.limits.connections == 0)
+    held = gateway.limits.request_bytes
+    may_end.set()
+    assert held == len(frame_of(long_request("a")))
+    until(lambda: gateway.limits.request_bytes == 0)
 
 
 @pytest.mark.usefixtures("topic")

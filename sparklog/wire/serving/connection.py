@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sparklog.errors import InvalidRequestError, SaslAuthenticationError, SparklogError
@@ -52,7 +53,7 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._opened = self._active = self._loop.time()
         self._frame_began: float | None = None
-        self._held_bytes = self._large_bytes = 0
+        self._held_bytes = self._large_bytes = self._gone_bytes = 0
         self._address: str | None = None
         self._waiting: deque[memoryview] = deque()
         self._slots: deque[Slot] = deque()
@@ -114,13 +115,11 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
         """Forget the waiting requests and their answers. Accepted records are still committed."""
         self._is_closing = True
-        self._waiting.clear()
-        self._end_fetch()
-        self._slots.clear()
+        self._drop()
         self._unmute()
         self._sender.close()
         self._gateway.limits.forget(self._read_again)  # first: freed bytes would have it called
-        self._hold(-self._held_bytes)
+        self._hold(self._gone_bytes - self._held_bytes)
         self._gateway.forget(self)
         if self._address is not None:
             self._gateway.limits.leave(self._address)
@@ -291,10 +290,22 @@ class Connection(asyncio.BufferedProtocol):
         level = logging.DEBUG if told == IDLE else logging.WARNING  # many clients are often idle
         log.log(level, "%s: connection closed: %s: %s", self.session.peer, why, told)
         self._gateway.metrics.closed(why)
+        self._drop()
+        self._transport.abort()
+
+    def _drop(self) -> None:
+        """Forget all requests. The bytes of a produce in progress count until it is committed."""
         self._waiting.clear()
         self._end_fetch()
+        for slot in self._slots:
+            if slot.work is not None and slot.header.api_key == ApiKey.PRODUCE:
+                self._gone_bytes += slot.size
+                slot.work.add_done_callback(partial(self._free_gone, slot.size))
         self._slots.clear()
-        self._transport.abort()
+
+    def _free_gone(self, count: int, _: "asyncio.Future[Any]") -> None:
+        self._gone_bytes -= count
+        self._hold(-count)
 
     # ------------------------------------------------------------------------------------- limits
 

@@ -30,6 +30,7 @@ from sparklog.wire.handlers.records.produce_bodies import (
     written_produce_answer,
 )
 from sparklog.wire.handlers.transactional.transactions import may_use
+from sparklog.wire.long_produces import LongProduce
 from sparklog.wire.protocol.reading import ManyItemsError
 from sparklog.wire.protocol.topic_ids import with_uuid
 from sparklog.wire.throttle import some_of
@@ -53,8 +54,9 @@ def produce(call: Call) -> Reply | Awaitable[Reply] | Later:
     try:
         request = read_produce_request(call.reader(QUICK_ITEMS), call.version)
     except ManyItemsError:
-        session.produced = asyncio.ensure_future(_sent_at_length(call, session.produced))
-        return _answered_at_length(call, session.produced)
+        long = LongProduce(call.gateway.long_produces)
+        session.produced = asyncio.ensure_future(_sent_at_length(call, long, session.produced))
+        return _answered_at_length(call, long, session.produced)
     refused = _refused(call, request)
     if refused is not None:
         return _replied(call, request, [refused] * request.parts_count)
@@ -198,14 +200,18 @@ async def _answered_later(
 
 
 async def _sent_at_length(
-    call: Call, before: "asyncio.Future[Any] | None"
+    call: Call, long: LongProduce, before: "asyncio.Future[Any] | None"
 ) -> tuple[ProduceRequest, _Sent]:
     """Read a request beside the event loop, and append its batches after the previous request's.
 
     Raises as `_looked_up`, and InvalidRequestError.
     """
-    beside = call.gateway.beside
-    request = await beside(lambda: read_produce_request(call.reader(), call.version))
+
+    def read() -> tuple[ProduceRequest, int]:
+        request = read_produce_request(call.reader(), call.version)
+        return request, request.items_count
+
+    request = await long.read(read)
     image = await call.gateway.newest_image()
 
     def judged() -> _Judged:
@@ -214,26 +220,27 @@ async def _sent_at_length(
             return _Judged([], [], [refused] * request.parts_count)
         return _judged(call, request, image)
 
-    found = await beside(judged)
+    found = await long.step(judged)
     await _ended(before)
     return request, _append(call, found)
 
 
 async def _answered_at_length(
-    call: Call, sending: "asyncio.Future[tuple[ProduceRequest, _Sent]]"
+    call: Call, long: LongProduce, sending: "asyncio.Future[tuple[ProduceRequest, _Sent]]"
 ) -> Reply:
-    beside, session = call.gateway.beside, call.session
-    request, sent = await sending
-    await asyncio.wait([sent.answer])
-    committed = sent.answer.result()
-    outcomes = await beside(lambda: sent.all(committed))
-    if await beside(lambda: _has_lost_topics(outcomes)):
-        image = await call.gateway.newest_image()
-        await beside(lambda: _judge_again(call, request, outcomes, image))
-    _throttle(call, await beside(lambda: _some_places(request)))
-    if session.produced is sending:
-        session.produced = None  # else it would keep all the parts in memory
-    return await beside(lambda: _written(call, request, outcomes))
+    session = call.session
+    with long:
+        request, sent = await sending
+        await asyncio.wait([sent.answer])
+        committed = sent.answer.result()
+        outcomes = await long.step(lambda: sent.all(committed))
+        if await long.step(lambda: _has_lost_topics(outcomes)):
+            image = await call.gateway.newest_image()
+            await long.step(lambda: _judge_again(call, request, outcomes, image))
+        _throttle(call, await long.step(lambda: _some_places(request)))
+        if session.produced is sending:
+            session.produced = None  # else it would keep all the parts in memory
+        return await long.step(lambda: _written(call, request, outcomes))
 
 
 def _answered(

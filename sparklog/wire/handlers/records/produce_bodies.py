@@ -67,6 +67,11 @@ class ProduceRequest(NamedTuple):
         return sum(len(one.parts) for one in self.topics)
 
     @property
+    def items_count(self) -> int:
+        """How many topics and parts there are."""
+        return len(self.topics) + self.parts_count
+
+    @property
     def is_transactional(self) -> bool:
         """True if a batch has the transactional bit."""
         return any(_is_transactional(part.batch) for one in self.topics for part in one.parts)

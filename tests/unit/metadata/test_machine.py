@@ -102,7 +102,8 @@ class MetadataMachine(RuleBasedStateMachine):
 
     @rule(number=NUMBERS)
     def keep_an_image(self, number: int) -> None:
-        self.kept.append(self.logs[number].image())
+        """Keep also one whose topics are not opened yet."""
+        self.kept += [self.logs[number].image(), MetadataLog(self.files, self.clock).image()]
 
     @rule(number=NUMBERS)
     def follow(self, number: int) -> None:

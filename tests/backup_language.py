@@ -1,7 +1,9 @@
 """A log dir in memory whose segments have files, and copies of it, for tests of vacuum."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from random import Random
 from typing import Final, NamedTuple
 
@@ -10,11 +12,27 @@ from sparklog.log.names import (
     CLUSTER_METADATA,
     INDEX_SUFFIX,
     LOG_SUFFIX,
+    SHARED,
+    born_ms,
     partition_dir,
     segment_name,
 )
 from sparklog.metadata.catalog import topic_directory
-from sparklog.metadata.names import ENTRIES
+from sparklog.metadata.codec.entry import Entry, parse, parse_edits
+from sparklog.metadata.follow import fold_of
+from sparklog.metadata.marks import Mark
+from sparklog.metadata.names import (
+    CUTS,
+    EDITS,
+    EDITS_NAME,
+    ENTRIES,
+    ENTRY_NAME,
+    HISTORY,
+    RUN_NAME,
+    RUNS,
+    entry_path,
+    last_part,
+)
 from sparklog.metadata.state.check import paths_of
 from sparklog.metadata.state.edit import Edit, TopicEdit
 from sparklog.metadata.state.image import Image, TopicImage
@@ -29,6 +47,14 @@ PARTS: Final = (f"{ENTRIES}/", f"{CLUSTER_METADATA}/", "")
 """The parts of a copy, in order: each has the files of its prefix that no earlier part has."""
 
 
+class Killed(BaseException):
+    """A process was killed."""
+
+
+def _die() -> None:
+    raise Killed
+
+
 class PausedFiles(MemoryFiles):
     """Files of a process that sleeps before one of its operations, while others go on."""
 
@@ -40,6 +66,13 @@ class PausedFiles(MemoryFiles):
     def pause(self, after: int, meanwhile: Callable[[], object] | None) -> None:
         """Call `meanwhile` before the operation that comes after `after` others; None: do not."""
         self._left, self._meanwhile = after, meanwhile
+
+    def kill(self, after: int, work: Callable[[], object]) -> None:
+        """Let a process die before the operation that comes after `after` others of its work."""
+        self.pause(after, _die)
+        with suppress(Killed):
+            work()
+        self.pause(0, None)
 
     def record(self, kind: str, path: str, size: int = 0) -> None:
         """See `MemoryFiles.record`."""
@@ -114,11 +147,61 @@ def path_of(topic: TopicDescription, path: str) -> str:
     return path if path.startswith(SHARED_PREFIX) else f"{topic_directory(topic)}/{path}"
 
 
+def directories_of(said: State) -> dict[str, TopicDescription]:
+    """The topics that the twin knows, by directory."""
+    told = (topic["description"] for topic in said["topics"].values())
+    return {topic_directory(one): one for one in told}
+
+
 def put_files(files: Files, topic: TopicDescription, entries: Collection[SegmentEntry]) -> None:
     """Put the files of segments, as a writer does before its commit."""
     for entry in entries:
         for path in paths_of(entry):
             files.put_new(path_of(topic, path), b"bytes")
+
+
+def entry_of(files: MemoryFiles, version: int) -> Entry:
+    """An entry with its edits, read without an operation on the files."""
+    path = entry_path(version)
+    found = parse(version, files._stored[path].data, path)
+    if found.entry.edits_file is not None:
+        where = f"{CLUSTER_METADATA}/{found.entry.edits_file.path}"
+        found = parse_edits(files._stored[where].data, found.entry, where)
+    return found.decoded()
+
+
+def uncleaned(files: MemoryFiles, mark: Mark) -> list[str]:
+    """What a cleaner that wrote a mark has left of the files that it had to delete."""
+    fold = fold_of(entry_of(files, mark.fold))
+    assert fold is not None
+    named = {run.path for run in (*fold.runs, *fold.history)}
+    return [
+        path
+        for path, number in _of_metadata(files)
+        if number < mark.first_kept and path.partition("/")[2] not in named
+    ]
+
+
+def leftovers_of(files: MemoryFiles, image: Image, before_ms: int) -> list[str]:
+    """Files behind an image that nothing names, made before a time: killed processes left them."""
+    named = {run.path for run in (*image.fold.runs, *image.fold.history)}
+    ends = {EDITS: image.version, **dict.fromkeys((RUNS, HISTORY, CUTS), image.fold.cover)}
+    return [
+        path
+        for path, number in _of_metadata(files)
+        if number > ends.get(path.split("/")[1], number)
+        and path.partition("/")[2] not in named
+        and _is_old(path.partition("/")[2], before_ms)
+    ]
+
+
+def _of_metadata(files: MemoryFiles) -> Iterator[tuple[str, int]]:
+    """The entries, edits, runs and cuts of a log dir, each with its version, the last of a run."""
+    for path in files._stored:
+        for pattern in (ENTRY_NAME, EDITS_NAME, RUN_NAME):
+            match = pattern.fullmatch(last_part(path))
+            if match is not None and path.startswith(f"{CLUSTER_METADATA}/"):
+                yield path, int(match[2] if pattern is RUN_NAME else match[1])
 
 
 class Landed(NamedTuple):
@@ -192,3 +275,42 @@ class Backup:
         """Copy the copy into an empty log dir."""
         for stat in self.files.list(recursive=True):
             files.put_new(stat.path, self.files.read(stat.path))
+
+
+def garbage_of(
+    files: MemoryFiles,
+    image: Image,
+    landed: Sequence[Landed],
+    said: Mapping[int, State],
+    now_ms: int,
+    pinned: Iterable[int],
+) -> list[str]:
+    """What vacuum had to take, but for the last second: files and topics that nothing needs.
+
+    Files that no version of the last day names, nor one since a pinned one, if they are a day old;
+    all files of erased topics; the directories of topics that were deleted so long ago; leftovers.
+    """
+    old_ms = now_ms - DAY_MS - 1000
+    times = {one.version: one.ms for one in landed}
+    needed_ms = min([old_ms, *(times[version] - 1000 for version in pinned)])
+    lately = [one.all for one, later in pairwise(landed) if later.ms > needed_ms]
+    kept = landed[-1].all.union(*lately)
+    known = directories_of(said[landed[-1].version])
+    erased = set[str]().union(*map(directories_of, said.values())) - known.keys()
+    places = {SHARED, *(where for where, one in known.items() if one.deleted_ms is None)}
+    strangers = files._stored.keys() - kept
+    return [
+        *(where for where, one in known.items() if (one.deleted_ms or needed_ms) < needed_ms),
+        *(path for path in files._stored if _directory(path) in erased),
+        *(path for path in strangers if _directory(path) in places and _is_old(path, old_ms)),
+        *leftovers_of(files, image, old_ms),
+    ]
+
+
+def _directory(path: str) -> str:
+    return path.partition("/")[0]
+
+
+def _is_old(path: str, before_ms: int) -> bool:
+    """Whether a file's name says that it was made before a time."""
+    return (born_ms(path) or 0) < before_ms

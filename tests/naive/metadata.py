@@ -1,6 +1,5 @@
 """The naive twin of `metadata.state.image`: it interprets edits with dicts; an image is dicts."""
 
-from copy import deepcopy
 from typing import Any
 
 from sparklog.metadata.state import producers
@@ -10,17 +9,16 @@ from sparklog.metadata.state.transactions import Added, TransactionalId
 from sparklog.model import SegmentEntry
 
 State = dict[str, Any]
-NO_PARTITION: State = {
-    "state": (0, 0, 0, 0, 0),
-    "live": {},
-    "transactions": (),
-    "epochs": (),
-    "producers": {},
-}
+
+
+def no_partition() -> State:
+    """A partition that was never written to."""
+    empty: State = {"live": {}, "producers": {}}
+    return {"state": (0, 0, 0, 0, 0), "transactions": (), "epochs": (), **empty}
 
 
 class NaiveMetadata:
-    """The metadata of a log dir, made anew from all of it with every edit."""
+    """The metadata of a log dir. What it said before an edit stays as it was."""
 
     def __init__(self) -> None:
         self.said: State = {
@@ -38,10 +36,11 @@ class NaiveMetadata:
 
     def apply(self, edit: Edit, stamp: Stamp) -> None:
         """Apply an edit."""
-        said = self.said = deepcopy(self.said)
+        said = self.said = {name: _copied(one) for name, one in self.said.items()}
         for topic_id, one in edit.topics.items():
             empty = {"partitions": {}, "removed": {}, "receipts": {}, "vacuum_horizon_ms": 0}
-            topic = said["topics"].setdefault(topic_id, {**empty, "receipts_before_ms": 0})
+            known = said["topics"].get(topic_id, {**empty, "receipts_before_ms": 0})
+            topic = said["topics"][topic_id] = _topic_copied(known)
             topic["description"] = one.description or topic["description"]
             topic["version"] = stamp.version
             self._apply(topic, one, stamp)
@@ -138,12 +137,27 @@ class NaiveMetadata:
 
     @staticmethod
     def _partition(topic: State, number: int) -> State:
-        found: State = topic["partitions"].setdefault(number, deepcopy(NO_PARTITION))
+        found: State = topic["partitions"].setdefault(number, no_partition())
         return found
 
     def _count(self, path: str, change: int, stamp: Stamp) -> None:
         count = self.said["shared"].get(path, (0, None))[0] + change
         self.said["shared"][path] = (count, None if count else stamp.timestamp_ms)
+
+
+def _copied(one: Any) -> Any:
+    """A dict or a list anew, with the same members; anything else as it is."""
+    return one.copy() if isinstance(one, dict | list) else one
+
+
+def _topic_copied(topic: State) -> State:
+    """A topic anew, as far as an edit changes it; entries, states and receipts never change."""
+    copy = {name: _copied(one) for name, one in topic.items()}
+    copy["partitions"] = {
+        number: {name: _copied(one) for name, one in partition.items()}
+        for number, partition in topic["partitions"].items()
+    }
+    return copy
 
 
 def _started_ms(before: TransactionalId | None, after: TransactionalId, stamp: Stamp) -> int:

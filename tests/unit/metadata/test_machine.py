@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from sparklog.clock import ManualClock
 from sparklog.metadata.batch import Committed, Plan
 from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.runs import store
 from sparklog.metadata.state import producers
 from sparklog.metadata.state.edit import Edit
 from sparklog.metadata.state.image import Image
@@ -18,6 +19,7 @@ from sparklog.metadata.upkeep.fold import fold
 from sparklog.storage.memory import MemoryFiles
 from tests.metadata_language import Author, whole
 from tests.naive.metadata import NaiveMetadata, State, said_by
+from tests.remembered_runs import remembering
 
 LOGS = 3
 NUMBERS = st.integers(0, LOGS - 1)
@@ -42,6 +44,7 @@ class MetadataMachine(RuleBasedStateMachine):
         super().__init__()
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(producers, "PRODUCERS_MAX", 4)  # so that some are forgotten
+        self.patch.setattr(store, "RunReader", remembering())
         self.clock = ManualClock()
         self.files = MemoryFiles(self.clock)
         MetadataLog.create(self.files, self.clock)
@@ -99,7 +102,8 @@ class MetadataMachine(RuleBasedStateMachine):
 
     @rule(number=NUMBERS)
     def keep_an_image(self, number: int) -> None:
-        self.kept.append(self.logs[number].image())
+        """Keep also one whose topics are not opened yet."""
+        self.kept += [self.logs[number].image(), MetadataLog(self.files, self.clock).image()]
 
     @rule(number=NUMBERS)
     def follow(self, number: int) -> None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from random import Random
 
@@ -17,19 +19,17 @@ from sparklog.errors import (
     TopicClosedError,
 )
 from sparklog.fleet import LocalFleet
-from sparklog.log.names import SHARED, born_ms
+from sparklog.log.names import SHARED
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.runner import JobRun, StepReport
 from sparklog.maintenance.vacuuming.vacuum import vacuum
 from sparklog.metadata.batch import Committed, Plan
-from sparklog.metadata.catalog import Catalog, topic_directory
-from sparklog.metadata.codec.entry import decode
+from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.entries import SEEN_MS
 from sparklog.metadata.log import MetadataLog
-from sparklog.metadata.names import entry_path
 from sparklog.metadata.plans.backups import BACKUPS, backups, begun, ended
 from sparklog.metadata.state.cluster import ids_after_restore
-from sparklog.metadata.state.edit import Edit
+from sparklog.metadata.state.edit import Edit, TopicEdit
 from sparklog.metadata.state.image import Image
 from sparklog.metadata.upkeep.fold import fold
 from sparklog.metadata.upkeep.repair import problems
@@ -43,9 +43,11 @@ from tests.backup_language import (
     FileAuthor,
     Landed,
     PausedFiles,
+    entry_of,
+    garbage_of,
     put_files,
 )
-from tests.metadata_language import Author, creating, whole
+from tests.metadata_language import Author, whole
 from tests.naive.metadata import State, said_by
 from tests.sweeping import DAY_MS, HOUR_MS
 from tests.unit.metadata.test_machine import LOGS, NUMBERS, InterruptedLog
@@ -53,6 +55,7 @@ from tests.unit.metadata.test_machine_of_days import MachineOfDays
 
 PLACES = st.integers(0, 9)
 RANDOMS = st.randoms(use_true_random=False)
+WORK = st.sampled_from(["commit", "fold", "clean", "vacuum"])
 
 
 class HeardLog(InterruptedLog):
@@ -67,11 +70,12 @@ class HeardLog(InterruptedLog):
 
 
 class MachineOfBackups(MachineOfDays):
-    """Goal: no file goes that a version needs, and a restored copy is the twin of its version.
+    """Goal: only files go that no version needs, and a restored copy is the twin of its version.
 
     Method: every segment has a file, and the files that there should be are known from the twin:
     those of the newest version, of every version of the last day, and of all since one that a
-    backup pins. Whoever followed a log that was replaced by a copy is refused.
+    backup pins. Vacuum takes all others that are a day old, also what killed processes left.
+    Whoever followed a log that was replaced by a copy is refused.
     """
 
     files: PausedFiles
@@ -103,8 +107,7 @@ class MachineOfBackups(MachineOfDays):
     def _hear(self, version: int) -> None:
         """Tell the twin all entries up to a version, also those of others."""
         for missing in range(self.landed[-1].version + 1, version + 1):
-            path = entry_path(missing)
-            entry = decode(missing, self.files._stored[path].data, path)
+            entry = entry_of(self.files, missing)
             for edit in entry.edits:
                 self.twin.apply(edit, entry.stamp)
             self._lands(missing, entry.timestamp_ms)
@@ -177,13 +180,22 @@ class MachineOfBackups(MachineOfDays):
         found._log = self.logs[number]
         return found
 
+    @rule(number=NUMBERS, place=PLACES)
+    def delete_a_topic(self, number: int, place: int) -> None:
+        """Vacuum may erase it after a day; until then the author may bring it back."""
+        alive = [*self.logs[number].image().names.values()]
+        for told in alive[place % max(len(alive), 1) :][:1]:
+            gone = TopicEdit(description=replace(told, deleted_ms=self.clock.now_ms()))
+            edit = Edit(operation="DELETE TOPICS", topics={told.topic_id: gone})
+            self.logs[number].commit(partial(lambda edit, _: edit, edit))
+
     # ----------------------------------------------------------------------------- vacuum
 
     @rule(number=NUMBERS, days=st.integers(0, 2))
     def vacuum_what_is_old(self, number: int, days: int) -> None:
         self.clock.advance(days * DAY_MS + HOUR_MS)
         assert [one.problems for one in self._vacuum(number) if one.problems] == []
-        assert self._under_way() or self._garbage() == []
+        assert self._garbage() == []
 
     def _vacuum(self, number: int) -> list[Outcome]:
         reports: list[StepReport] = []
@@ -192,17 +204,25 @@ class MachineOfBackups(MachineOfDays):
         return [one.outcome for one in reports if one.outcome]
 
     def _garbage(self) -> list[str]:
-        """The segments' files that no version of the last day names, and that are a day old."""
-        image = self.logs[0].image()
-        places = {SHARED, *map(topic_directory, image.names.values())}
-        limit_ms = self.clock.now_ms() - DAY_MS - 1000
-        lately = [one.all for one, later in pairwise(self.landed) if later.ms > limit_ms]
-        kept = self.landed[-1].all.union(*lately)
-        return [
-            path
-            for path in self.files._stored.keys() - kept
-            if path.partition("/")[0] in places and (born_ms(path) or 0) < limit_ms
-        ]
+        """What vacuum had to take, but for the last second."""
+        pinned = [one.version for one in self._under_way()]
+        image, now_ms = self.logs[0].image(), self.clock.now_ms()
+        return garbage_of(self.files, image, self.landed, self.said, now_ms, pinned)
+
+    @rule(number=NUMBERS, random=RANDOMS, after=st.integers(0, 40), work=WORK)
+    def be_killed(self, number: int, random: Random, after: int, work: str) -> None:
+        """Another process takes the place of one that is killed at its work."""
+        log = self.logs[number]
+        works: dict[str, Callable[[], object]] = {
+            "commit": lambda: self._committed(log, self._author(random)),
+            "fold": lambda: fold(log, is_forced=True),
+            "clean": lambda: self._clean(number),
+            "vacuum": lambda: self._vacuum(number),
+        }
+        self.files.kill(after, works[work])
+        self.kept.clear()
+        self.logs[number] = self._opened()
+        self._hear(self.logs[number].image().version)
 
     @rule(
         number=NUMBERS,
@@ -376,23 +396,3 @@ class MachineOfBackups(MachineOfDays):
 
 TestMachineOfBackups = MachineOfBackups.TestCase
 TestMachineOfBackups.settings = settings(max_examples=15, stateful_step_count=25, deadline=None)
-
-
-def test_the_machine_can_take_each_step() -> None:
-    """Whatever Hypothesis draws, each rule runs: its own walk takes the rarer ones now and then."""
-    machine, random = MachineOfBackups(), Random(0)
-    machine.make_many_cuts()
-    for hours, backs_up in ((0, False), (2, True)):
-        machine.logs[0].commit(lambda _: creating(machine.made))
-        machine.write_files(random)
-        machine.commit_what_was_written(1)
-        machine.begin_backup(0, 3)
-        machine.vacuum_while_others_go_on(1, random, 9, hours, backs_up)
-        machine.copy_parts(0, len(PARTS))
-        machine.end_backup(2, 0)
-        machine.restore_elsewhere(0)
-        machine.no_file_is_missing()
-    machine.begin_backup(0, 3)
-    machine.copy_parts(0, len(PARTS))
-    machine.restore_in_place(0, random)
-    machine.teardown()

@@ -9,6 +9,7 @@ from sparklog.metadata.history.read import cut_at, oldest_cut
 from sparklog.metadata.upkeep.clean import clean
 from sparklog.metadata.upkeep.fold import fold
 from sparklog.metadata.upkeep.repair import problems
+from tests.backup_language import uncleaned
 from tests.unit.metadata.test_machine import LOGS, NUMBERS, MetadataMachine
 
 HOUR_MS = 3_600_000
@@ -23,6 +24,7 @@ class MachineOfDays(MetadataMachine):
     @initialize()
     def make_many_cuts(self) -> None:
         self.patch.setattr(history, "CUT_EVERY", 4)
+        self.patch.setattr("sparklog.metadata.log.EDITS_BYTES_MAX", 700)  # some are in files
 
     @rule(number=NUMBERS)
     def clean_what_is_old(self, number: int) -> None:
@@ -48,8 +50,9 @@ class MachineOfDays(MetadataMachine):
         log.meanwhile = None
 
     def _clean(self, number: int) -> None:
-        clean(self.logs[number])
+        cleaned = clean(self.logs[number])
         self.kept.clear()  # these images are too old to be opened
+        assert cleaned is None or uncleaned(self.files, cleaned.mark) == []
 
     @rule(number=NUMBERS, place=st.floats(0, 1))
     def read_a_past_version(self, number: int, place: float) -> None:

@@ -279,7 +279,8 @@ class AdminClient:
         """
         places = by_place(wanted)
         names = dict.fromkeys(partition.topic for partition in places)
-        readers = {name: TopicReader.open(self._catalog, name) for name in names}
+        topics = [self._catalog.topic(name) for name in names]
+        readers = TopicReader.open_all(self._catalog, topics)
         return {
             partition: readers[partition.topic].list_offset(
                 partition.partition, timestamp, isolation_level

@@ -4,8 +4,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -96,9 +94,10 @@ def get_offsets(arguments: GetOffsetsArguments) -> None:
     for name in arguments.names or ():
         catalog.topic(name)
     timestamp = parse_list_time(arguments.time, catalog.clock.now_ms())
+    topics = catalog.topics()
     places = [
         TopicPartition(topic.name, partition)
-        for topic in catalog.topics().values()
+        for topic in topics.values()
         for partition in range(topic.num_partitions)
         if is_wanted(topic.name, partition)
     ]
@@ -107,15 +106,16 @@ def get_offsets(arguments: GetOffsetsArguments) -> None:
     if timestamp not in (LATEST, EARLIEST) and len(places) <= _PLAIN_MAX:
         run_plain()
     found: dict[TopicPartition, int] = {}
-    for name, group in groupby(places, key=attrgetter("topic")):
-        reader = TopicReader.open(catalog, name)
-        for place in group:
-            answer = reader.list_offset(place.partition, timestamp, arguments.isolation)
-            if arguments.spark:
-                end = reader.partition(place.partition).end_offset(arguments.isolation)
-                found[place] = end if answer.offset < 0 else answer.offset
-            elif answer.offset >= 0:
-                _print_offset(arguments, place, answer)
+    names = dict.fromkeys(place.topic for place in places)
+    readers = TopicReader.open_all(catalog, [topics[name] for name in names])
+    for place in places:
+        reader = readers[place.topic]
+        answer = reader.list_offset(place.partition, timestamp, arguments.isolation)
+        if arguments.spark:
+            end = reader.partition(place.partition).end_offset(arguments.isolation)
+            found[place] = end if answer.offset < 0 else answer.offset
+        elif answer.offset >= 0:
+            _print_offset(arguments, place, answer)
     if arguments.spark:
         print_json(offsets_json(found))
 

@@ -123,8 +123,8 @@ def describe(arguments: DescribeArguments) -> None:
     catalog = arguments.catalog()
     names = _names(arguments)
     topics = [catalog.topic(name) for name in names] or list(catalog.topics().values())
+    image = catalog.image(*topics)  # opened together: each alone would read the runs anew
     for topic in topics:
-        image = catalog.image(topic)
         partitions = _partitions(topic, image.topics[topic.topic_id])
         opened = _opened(topic, image, catalog.clock.now_ms())
         entries = TopicConfig.parse(topic.configs).describe()

@@ -1,10 +1,10 @@
 """A topic at one version: where the log of each partition begins and ends, and its slices."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from sparklog.errors import UsageError
-from sparklog.metadata.catalog import Catalog, check_partition, topic_directory
+from sparklog.metadata.catalog import Catalog, check_partition, topic_directory, topic_of
 from sparklog.metadata.state.image import PartitionLog, Slice, TopicImage
 from sparklog.model import (
     EARLIEST,
@@ -48,6 +48,17 @@ class TopicReader:
         """Return a reader of the newest version. Raises UnknownTopicError."""
         description = catalog.topic(topic)
         return cls(catalog.files, description, catalog.topic_image(description))
+
+    @classmethod
+    def open_all(
+        cls, catalog: Catalog, topics: Collection[TopicDescription]
+    ) -> "dict[str, TopicReader]":
+        """Return readers of one version by name. Raises ForgottenTopicError.
+
+        The topics are opened together, which reads the runs once: each alone reads them anew.
+        """
+        image = catalog.image(*topics)
+        return {topic.name: cls(catalog.files, topic, topic_of(image, topic)) for topic in topics}
 
     def partition(self, partition: int) -> PartitionLog:
         """Return one partition's log. Raises UnknownTopicError."""

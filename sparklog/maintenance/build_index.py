@@ -74,7 +74,7 @@ def build_index(
 
     `options` has "list", "check" and "rebuild": see the module's docstring.
     """
-    for topic in context.topics(topics):
+    for topic in context.opened(context.topics(topics)):
         try:
             needed = _needed(context, topic, options)
         except SparklogError as error:

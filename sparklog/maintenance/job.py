@@ -80,6 +80,15 @@ class JobContext:
             return list(self.catalog.topics().values())
         return [self.catalog.topic(name) for name in names]
 
+    def opened(self, topics: Iterable[TopicDescription]) -> list[TopicDescription]:
+        """Return these topics, opened together: each alone would read the runs anew.
+
+        The error of a topic that cannot be opened is raised where its image is taken.
+        """
+        found = list(topics)
+        self.catalog.log.sound_image([topic.topic_id for topic in found])
+        return found
+
     def image(self, topic: TopicDescription) -> TopicImage:
         """Return a topic as it is now. Raises ForgottenTopicError, also while vacuum erases it."""
         image = self.catalog.topic_image(topic)

@@ -57,7 +57,7 @@ def retention(
     """
     del options
     yield from _expired_offsets(context, topics)
-    for topic in context.topics(topics):
+    for topic in context.opened(context.topics(topics)):
         try:
             removals = _removals(context.catalog.topic_image(topic), context.clock.now_ms())
         except SparklogError as error:

@@ -59,8 +59,9 @@ def stale_times(image: Image, topic: TopicImage) -> range:
 
     Empty if the topic is imported.
     """
-    is_imported = any(log.imported_end_offset for log in topic.partitions.values())
-    return NEVER if is_imported else range(_here_ms(image), topic.description.created_ms)
+    if topic.is_imported:
+        return NEVER
+    return range(_here_ms(image), topic.description.created_ms)
 
 
 def _here_ms(image: Image) -> int:

@@ -40,7 +40,7 @@ def merge_segments(
 
     `options["seal"]`: join and rewrite segments until all are sealed.
     """
-    for topic in context.topics(topics):
+    for topic in context.opened(context.topics(topics)):
         try:
             groups = _groups(context, topic, seal=options["seal"])
         except SparklogError as error:

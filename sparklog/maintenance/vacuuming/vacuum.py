@@ -44,7 +44,8 @@ def vacuum(
     if unknown and topics:
         problem = "names of topics and directories of unknown topics do not go together"
         raise InvalidOptionError(problem, option="drop_unknown")
-    left = {topic_directory(topic): topic for topic in _chosen(context, topics)}
+    chosen = context.opened(_chosen(context, topics))
+    left = {topic_directory(topic): topic for topic in chosen}
     found = LogDirFiles(context.catalog.image())
     errors: list[StoragePermissionError] = []
     for directory, files in _listing(context, [*left] if topics else None, errors):

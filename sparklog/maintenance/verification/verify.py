@@ -63,7 +63,7 @@ def verify(
     if is_lost:
         return
     try:
-        chosen = context.topics(topics)
+        chosen = context.opened(context.topics(topics))
     except CorruptMetadataError as error:
         if not told:
             yield failing_step(CLUSTER_METADATA, error)

@@ -148,6 +148,11 @@ class TopicImage:
         """The logs of the partitions that were ever written to."""
         return self.content.partitions
 
+    @cached_property
+    def is_imported(self) -> bool:
+        """Whether an import has written to one of the partitions."""
+        return any(log.imported_end_offset for log in self.partitions.values())
+
     @property
     def removed(self) -> Collection[SegmentEntry]:
         """Removed segments whose files may still be there, in no order."""

@@ -17,6 +17,7 @@ from sparklog.fleet import LocalFleet
 from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.job import JobContext
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.state.image import PartitionLog
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
 from tests.erasing import flip
@@ -134,6 +135,24 @@ class TestOfGroups:
         damage(path)
         found = admin.consumer_group_lags()[GROUP]
         assert [(one.lag, one.lag_ms) for one in found] == [(2, None), (1, 5_000)]
+
+    def test_no_partition_looks_at_all_partitions_of_its_topic(
+        self, admin: AdminClient, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        admin.create_topics([NewTopic("wide", 8, config=FOREVER)])
+        append_to(catalog(log_dir), [*range(8)] * 2, columns(range(16)), topic="wide")
+        admin.alter_consumer_group_offsets(GROUP, {("wide", number): 1 for number in range(8)})
+        looks: list[PartitionLog] = []
+
+        def looked(log: PartitionLog) -> int:
+            looks.append(log)
+            return log.state.imported_end_offset
+
+        monkeypatch.setattr(PartitionLog, "imported_end_offset", property(looked))
+        found = admin.consumer_group_lags()[GROUP]
+
+        assert [one.lag for one in found] == [1] * 8
+        assert len(looks) == 8
 
     def test_of_a_topic_that_is_gone_only_the_offset_is_known(self, admin: AdminClient) -> None:
         admin.alter_consumer_group_offsets(GROUP, {PLACE: 1})

@@ -30,6 +30,7 @@ from sparklog.model import (
 )
 from tests.edits import append, segment
 from tests.logs import OWN_FILES, write
+from tests.opening import note_openings
 
 
 @pytest.fixture
@@ -240,6 +241,15 @@ class TestListOffsets:
 
         found = [(-1, 0), (-1, 4), (4_000, 3), (1_000, 0), (3_000, 1), (4_000, 3), (-1, -1)]
         assert answers == [TimestampOffset(*answer) for answer in found]
+
+    def test_all_topics_are_opened_together(
+        self, admin: AdminClient, log_dir: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        admin.create_topics([NewTopic("flights"), NewTopic("trains")])
+        openings = note_openings(monkeypatch, log_dir)
+        AdminClient(log_dir).list_offsets({("flights", 0): EARLIEST, ("trains", 0): EARLIEST})
+
+        assert openings == [["flights", "trains"]]
 
     def test_of_many(self, admin: AdminClient, filled: TopicDescription) -> None:
         admin.create_topics([NewTopic("a")])

@@ -10,6 +10,7 @@ import pytest
 
 from sparklog.record import kernels
 from tests.command_line import CommandLine
+from tests.opening import note_openings
 
 ENTRY = '{"topic":"t","partition":0,"offset":1}'
 
@@ -50,6 +51,14 @@ class TestTime:
         found = flights.done("get-offsets", "--time", "1500", "-p0", "--format", "json").json
 
         assert found == [{"topic": "flights", "partition": 0, "offset": 1, "timestamp": 2000}]
+
+    def test_all_topics_are_opened_together(
+        self, three: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        openings = note_openings(monkeypatch, three.log_dir)
+        three.done("get-offsets", "--topic", "flight.*")
+
+        assert openings == [["flight.log", "flights"]]
 
     def test_json_of_an_end_has_none(self, flights: CommandLine) -> None:
         (found,) = flights.done("get-offsets", "-p1", "--format", "json").json

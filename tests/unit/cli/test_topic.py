@@ -5,6 +5,7 @@ import pytest
 from sparklog.metadata.state.edit import OpenTransaction
 from tests.command_line import CommandLine
 from tests.edits import edited
+from tests.opening import note_openings
 from tests.transactions import Client, new_log_dir
 
 
@@ -91,6 +92,15 @@ class TestDescribe:
         first = topic["partitions"][0]
         assert topic["configs"] == {"retention.ms": "-1"}
         assert (first["log_end_offset"], first["segments"], first["bytes"] > 0) == (3, 1, True)
+
+    def test_all_topics_are_opened_together(
+        self, flights: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        flights.done("topic", "create", "trains")
+        openings = note_openings(monkeypatch, flights.log_dir)
+        flights.done("topic", "describe")
+
+        assert openings == [["flights", "trains"]]
 
     def test_a_topic_that_is_named_twice_is_shown_once(self, flights: CommandLine) -> None:
         twice = flights.done("topic", "describe", "flights", "flights", "--topic", "flights")

@@ -1,9 +1,13 @@
+from pathlib import Path
+
 import pytest
 
 from sparklog.errors import CorruptMetadataError, UnknownTopicError
 from sparklog.maintenance.job import failing_step
+from sparklog.maintenance.registry import JOBS
 from sparklog.maintenance.runner import executed
-from tests.maintenance import context_of
+from tests.maintenance import context_of, new_topic, run
+from tests.opening import fold_now, make_damaged, note_openings
 from tests.partitions import Partition
 
 
@@ -17,6 +21,36 @@ class TestTopics:
     def test_must_exist(self) -> None:
         with pytest.raises(UnknownTopicError, match="nowhere"):
             context_of(Partition()).topics(["t", "nowhere"])
+
+
+class TestOpened:
+    @pytest.mark.parametrize(
+        "name", ["build_index", "merge_segments", "retention", "vacuum", "verify"]
+    )
+    def test_all_topics_of_a_job_are_opened_together(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        for topic in "abc":
+            new_topic(tmp_path / "log", topic)
+        openings = note_openings(monkeypatch, tmp_path / "log")
+        run(JOBS[name].job, tmp_path / "log", dry_run=True, **JOBS[name].options())
+
+        assert openings == [["a", "b", "c"]]
+
+    def test_one_that_cannot_be_opened_fails_alone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in "ab":
+            new_topic(tmp_path / "log", name)
+        fold_now(tmp_path / "log")
+        context = context_of(tmp_path / "log")
+        a, b = context.topics([])
+        make_damaged(monkeypatch, "a")
+
+        assert context.opened([a, b]) == [a, b]
+        assert context.image(b).description == b
+        with pytest.raises(CorruptMetadataError):
+            context.image(a)
 
 
 class TestContext:

@@ -1,5 +1,6 @@
 """What the daemon of Spark's Python workers adds to PySpark's."""
 
+import gc
 import socket
 import sys
 from importlib import import_module
@@ -23,11 +24,34 @@ class TestWorker:
             return sock.recv(4), authenticated
 
         monkeypatch.setattr(daemon, "run_task", run_task)
+        monkeypatch.setattr(daemon, "exempt_kept", lambda: None)
         ours, spark = pair()
         with ours, spark:
             spark.send(b"task")
             found: Any = daemon.worker(ours, True)
         assert found == (b"task", True)
+
+    @pytest.mark.parametrize(
+        ("kept", "done"),
+        [
+            (daemon.KEPT_MAX, ["task", "collect"]),
+            (daemon.KEPT_MAX + 1, ["task", "collect", "freeze"]),
+        ],
+    )
+    def test_exempts_what_a_task_has_left_if_it_is_much(
+        self, monkeypatch: pytest.MonkeyPatch, kept: int, done: list[str]
+    ) -> None:
+        found: list[str] = []
+        monkeypatch.setattr(daemon, "run_task", lambda *_: found.append("task"))
+        monkeypatch.setattr(gc, "collect", lambda: found.append("collect"))
+        monkeypatch.setattr(gc, "get_objects", lambda: [None] * kept)
+        monkeypatch.setattr(gc, "freeze", lambda: found.append("freeze"))
+        ours, spark = pair()
+        with ours, spark:
+            spark.send(b"task")
+            daemon.worker(ours, True)
+        monkeypatch.undo()
+        assert found == done
 
     def test_ends_when_spark_closes_the_socket(self) -> None:
         ours, spark = pair()

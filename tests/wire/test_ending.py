@@ -17,7 +17,10 @@ from tests.waiting import until
 from tests.wire.processes import is_alive
 
 SERVICES = {
-    "gateway": ("from sparklog.wire import gateway as made, server", 'listen=("127.0.0.1:0",)'),
+    "gateway": (
+        "from sparklog.wire import gateway as made; from sparklog.wire.serving import server",
+        'listen=("127.0.0.1:0",)',
+    ),
     "rest": ("from sparklog.rest import service as made, server", "port=0"),
 }
 PRELUDE = """

@@ -74,7 +74,9 @@ def build_index(
 
     `options` has "list", "check" and "rebuild": see the module's docstring.
     """
-    for topic in context.opened(context.topics(topics)):
+    chosen = context.topics(topics)
+    context.open_together(chosen)
+    for topic in chosen:
         try:
             needed = _needed(context, topic, options)
         except SparklogError as error:

@@ -80,14 +80,12 @@ class JobContext:
             return list(self.catalog.topics().values())
         return [self.catalog.topic(name) for name in names]
 
-    def opened(self, topics: Iterable[TopicDescription]) -> list[TopicDescription]:
-        """Return these topics, opened together: each alone would read the runs anew.
+    def open_together(self, topics: Iterable[TopicDescription]) -> None:
+        """Open these topics: each alone would read the runs anew.
 
         The error of a topic that cannot be opened is raised where its image is taken.
         """
-        found = list(topics)
-        self.catalog.log.sound_image([topic.topic_id for topic in found])
-        return found
+        self.catalog.log.sound_image([topic.topic_id for topic in topics])
 
     def image(self, topic: TopicDescription) -> TopicImage:
         """Return a topic as it is now. Raises ForgottenTopicError, also while vacuum erases it."""

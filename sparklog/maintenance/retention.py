@@ -57,7 +57,9 @@ def retention(
     """
     del options
     yield from _expired_offsets(context, topics)
-    for topic in context.opened(context.topics(topics)):
+    chosen = context.topics(topics)
+    context.open_together(chosen)
+    for topic in chosen:
         try:
             removals = _removals(context.catalog.topic_image(topic), context.clock.now_ms())
         except SparklogError as error:

@@ -21,6 +21,8 @@ from zipimport import zipimporter
 
 import pyspark.daemon
 
+from sparklog.garbage import look_at_all
+
 _PLANS: Final = (
     "pyarrow",
     "pyspark.sql.conversion",
@@ -57,7 +59,11 @@ LOADED: Final = {
 """By the name of the module that the workers run: the modules that are loaded with it."""
 
 KEPT_MAX: Final = 20_000
-"""Up to so many objects that a worker keeps from one task to the next are looked at each time."""
+"""A worker that keeps more objects from one task to the next exempts them from collections."""
+EXEMPT_MAX: Final = 1_000_000
+"""A worker looks at its exempted objects when they are more than this, then each time that they
+have doubled."""
+_next_look = [EXEMPT_MAX]
 
 run_task = pyspark.daemon.worker
 
@@ -107,10 +113,14 @@ def exempt_kept() -> None:
 
     A worker keeps the metadata of the topics that it has read, and Spark collects garbage after
     each task. With 10,000 partitions to look at, that took most of the time of their 10,000 tasks.
+    Now and then it looks at all objects: this frees cycles that were exempted while in use.
     """
     gc.collect()
     if len(gc.get_objects()) > KEPT_MAX:
         gc.freeze()
+        if gc.get_freeze_count() > _next_look[0]:
+            look_at_all()
+            _next_look[0] = max(EXEMPT_MAX, 2 * gc.get_freeze_count())
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@
     watch              fetches that wait for records; looks: reads of the newest image
     topic_bytes        topics as the bytes of Metadata; commit_forms: commits that come again
     limits, throttle   how many connections and bytes there may be; when producers have to wait
+    long_produces      large Produce requests, one after another
     settings           the options; configs, broker_configs: configs as clients see them
     tidying            the housekeeper, a process beside the gateway: merges, compaction, folds
     transaction_ends   aborts transactions that have timed out

@@ -345,7 +345,7 @@ def _planned(
     for work, found in taken:
         log, known = topic.partition(work.topic_partition.partition), work.known.state
         refused.pop(work.topic_partition, None)
-        if log.state != known:
+        if log.state != known or log.transactions != work.known.transactions:
             refused[work.topic_partition] = CommitConflictError(
                 f"partition {work.topic_partition.partition}: another process wrote to it during "
                 f"the import"

@@ -40,7 +40,9 @@ def merge_segments(
 
     `options["seal"]`: join and rewrite segments until all are sealed.
     """
-    for topic in context.opened(context.topics(topics)):
+    chosen = context.topics(topics)
+    context.open_together(chosen)
+    for topic in chosen:
         try:
             groups = _groups(context, topic, seal=options["seal"])
         except SparklogError as error:

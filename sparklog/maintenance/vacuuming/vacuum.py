@@ -44,7 +44,8 @@ def vacuum(
     if unknown and topics:
         problem = "names of topics and directories of unknown topics do not go together"
         raise InvalidOptionError(problem, option="drop_unknown")
-    chosen = context.opened(_chosen(context, topics))
+    chosen = _chosen(context, topics)
+    context.open_together(one for one in chosen if one.deleted_ms is None)
     left = {topic_directory(topic): topic for topic in chosen}
     found = LogDirFiles(context.catalog.image())
     errors: list[StoragePermissionError] = []

@@ -6,12 +6,12 @@
 
 One walk from the first of them to the log end finds what is open in truth. It also finds the
 aborted transactions of all producers there whose records a row does not hide: readers come to them
-when the log is closed, so the same commit hides them.
+once the transactions are closed, so the same commit hides them.
 
 A transaction stays as it is if a record of it lies before a gap of offsets, where its marker may
 have been; if its producer has written since the walk; or if another producer has a transaction open
-that the metadata do not name. Its transactional id stays open in any case: the end of that one
-writes markers only where the metadata have a transaction open.
+that the metadata do not have, or have from a later offset on. Its transactional id stays open in
+any case: the end of that one writes markers only where the metadata have a transaction open.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,8 +31,7 @@ from sparklog.maintenance.verification.verified_producers import AbortedSpans
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.state.edit import Done, OpenTransaction, TopicEdit
 from sparklog.metadata.state.image import PartitionLog, TopicImage
-from sparklog.metadata.state.open_transactions import opened_in
-from sparklog.metadata.state.transactions import TransactionalIds
+from sparklog.metadata.state.transactions import TransactionalIds, TransactionPartition
 from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 from sparklog.record.batches import BatchTable, byte_view
 from sparklog.record.markers import ABORT, COMMIT, NO_MARKER, marker_kinds
@@ -52,9 +51,8 @@ class Ended(NamedTuple):
 
 @dataclass(slots=True)
 class Settled:
-    """How many transactions were closed, a note for each, and the problems that remain."""
+    """A note for each transaction that was closed, and the problems that remain."""
 
-    closed: int = 0
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -96,10 +94,10 @@ class Walked:
         rows = np.flatnonzero(gaps | counts)
         columns = (some.producer_id, some.base_offset, some.is_control, kinds[first:])
         events = (one[rows].tolist() for one in (gaps, counts, *columns, hidden[first:]))
-        for is_gap, counts_, *event in zip(*events, strict=True):
+        for is_gap, is_event, *event in zip(*events, strict=True):
             if is_gap:
                 self._lose()
-            if counts_:
+            if is_event:
                 self._take(*event)
 
     def end(self, end_offset: int) -> None:
@@ -146,7 +144,8 @@ def walked(work: WalkWork) -> Walked:
 class Walk(NamedTuple):
     """The walk through a partition, up to the offset `end`, and the transactions to close there.
 
-    `unnamed` are producers that have a transaction open, and not in the metadata.
+    `unnamed` are producers with an open transaction that the metadata do not have, or have from a
+    later offset on.
     """
 
     ended: Sequence[Ended]
@@ -171,7 +170,6 @@ def settle(
         walks = list(_walks(context, image, ended, settled))
         closed: list[Ended] = []
         context.catalog.commit(topic, partial(_plan, walks, closed), operation="REPAIR")
-        settled.closed = len(closed)
         settled.notes += [f"{lines.pop(one)}: closed" for one in closed]
         for walk in walks:
             for one in walk.ended:
@@ -185,11 +183,13 @@ def _line(image: TopicImage, ids: TransactionalIds, one: Ended) -> str:
     log, (producer, first) = image.partition(one.partition), one.opened
     line = (
         f"{log.name}: the metadata say that producer {producer} has an open transaction from "
-        f"offset {first} on; it ended with the {KINDS[one.kind]} at {one.marker}"
+        f"offset {first} on; the first marker found behind it is the {KINDS[one.kind]} at "
+        f"{one.marker}"
     )
-    for known in opened_in(image.description.topic_id, log, ids):
-        if known.transactional_id is not None and known[1:3] == (first, producer):
-            line += f"; transactional id {known.transactional_id!r} has it open, too"
+    known = ids.of_producer(producer)
+    place = TransactionPartition(image.description.topic_id, one.partition)
+    if known is not None and known.is_open and place in known.partitions:
+        line += f"; transactional id {known.transactional_id!r} has a transaction open there"
     return line
 
 
@@ -227,7 +227,11 @@ def _walks(
             settled.problems.append(f"{image.partition(number).name}: {answer}")
         else:
             named = dict(image.partition(number).transactions)
-            yield Walk(some, work.end, answer, frozenset(answer.opened.keys() - named.keys()))
+            opened = answer.opened.items()
+            unnamed = (
+                producer for producer, first in opened if named.get(producer, work.end) > first
+            )
+            yield Walk(some, work.end, answer, frozenset(unnamed))
 
 
 def _plan(walks: Sequence[Walk], closed: list[Ended], image: TopicImage) -> TopicEdit | Done:
@@ -237,8 +241,11 @@ def _plan(walks: Sequence[Walk], closed: list[Ended], image: TopicImage) -> Topi
     rows: dict[SegmentKey, SegmentEntry] = {}
     for walk in walks:
         log = image.partition(walk.ended[0].partition)
-        some = [one for one in walk.ended if _is_as_found(log, walk, one.opened)]
-        if some and not walk.unnamed:
+        if walk.unnamed:
+            continue
+        later = [entry.producer_ids for entry in log.entries(walk.end)]
+        some = [one for one in walk.ended if _is_as_found(log, walk, one.opened, later)]
+        if some:
             closed += some
             transactions[log.partition] = tuple(_left(log, some, walk.found.opened))
             rows |= _hidden(log, walk.found.shown)
@@ -247,11 +254,18 @@ def _plan(walks: Sequence[Walk], closed: list[Ended], image: TopicImage) -> Topi
     return TopicEdit(transactions=transactions, replace=tuple(rows.values()))
 
 
-def _is_as_found(log: PartitionLog, walk: Walk, one: OpenTransaction) -> bool:
-    """Whether the log has a transaction open, all its ends are known, and nothing came to it."""
+def _is_as_found(
+    log: PartitionLog,
+    walk: Walk,
+    one: OpenTransaction,
+    later: Sequence[tuple[int, ...] | None],
+) -> bool:
+    """Whether a transaction is still open in the metadata, and has ended in the log for certain.
+
+    `later` are the producers of each row since the walk, None where they are unknown.
+    """
     if one not in log.transactions or one.producer_id in walk.found.unknown:
         return False
-    later = [entry.producer_ids for entry in log.entries(walk.end)]
     return not any(ids is None or one.producer_id in ids for ids in later)
 
 

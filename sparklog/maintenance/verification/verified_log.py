@@ -88,7 +88,7 @@ class _LogState:
             self._parts.clear()
             self._dense_from = entry.base_offset
         for producer, trace in traces.by_producer.items():
-            yield from self._ended(producer, trace)
+            yield from self._open_and_ended(producer, trace)
             self._note(producer, trace)
         if traces.has_gap:
             self._parts.clear()
@@ -98,7 +98,7 @@ class _LogState:
                 self._parts.setdefault(producer, []).append((path, trace.part))
         self._next = entry.next_offset
 
-    def _ended(self, producer: int, trace: Trace) -> Iterator[str]:
+    def _open_and_ended(self, producer: int, trace: Trace) -> Iterator[str]:
         if trace.end is None:
             return
         kind, offset = trace.end

@@ -63,7 +63,8 @@ def verify(
     if is_lost:
         return
     try:
-        chosen = context.opened(context.topics(topics))
+        chosen = context.topics(topics)
+        context.open_together(chosen)
     except CorruptMetadataError as error:
         if not told:
             yield failing_step(CLUSTER_METADATA, error)
@@ -171,7 +172,7 @@ def _execute(
             problems += states.add(entry, verdict.traces)
     problems += states.finish()
     settled = settle(context, topic, states.ended, is_mending=options["repair"])
-    counts["repaired"] += settled.closed
+    counts["repaired"] += len(settled.notes)
     notes += settled.notes
     problems += settled.problems
     return Outcome(counts=counts, problems=problems, notes=notes)

@@ -7,5 +7,5 @@
     file           one run, byte for byte
     store          the runs of a log dir, and images read from them
 
-All but `file` and `store` is pure.
+All but `file` and `store` are pure.
 """

@@ -5,7 +5,7 @@ If several runs have a key, its newest row counts (`rows`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
@@ -37,7 +37,7 @@ class Runs:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._reader = lru_cache(64)(self._opened_reader)
+        self._reader = lru_cache(64)(partial(_opened_reader, files))
 
     def image(self, fold: FoldEdit) -> Image:
         """Return the image as of the fold's cover; no topic is opened."""
@@ -107,8 +107,9 @@ class Runs:
         """Write a run of the entries in `span` (both ends included), durably; return the run."""
         return put_run(self._files, directory, parquet_of(rows), span, rows.num_rows, now_ms)
 
-    def _opened_reader(self, run: RunFile) -> RunReader:
-        return RunReader(self._files, f"{CLUSTER_METADATA}/{run.path}", run)
+
+def _opened_reader(files: Files, run: RunFile) -> RunReader:
+    return RunReader(files, f"{CLUSTER_METADATA}/{run.path}", run)
 
 
 class _Session:

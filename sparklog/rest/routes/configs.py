@@ -55,7 +55,7 @@ async def _listed(
         data = [one.model_dump() for one in _configs(links, topic)]
         yield separator + orjson.dumps(data)[1:-1]
         separator = b","
-        await asyncio.sleep(0)  # to send a part need not wait, and then gives no turn away
+        await asyncio.sleep(0)  # a part that is sent without waiting gives no turn away
     yield b"]}"
 
 

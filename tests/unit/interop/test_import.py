@@ -12,7 +12,7 @@ from sparklog.interop.imports import import_log
 from sparklog.interop.imports.import_log import ImportOptions
 from sparklog.interop.imports.import_partition import ImportedPartition
 from sparklog.log_writer import WriteOptions, plan_write
-from sparklog.metadata.state.edit import PartitionState
+from sparklog.metadata.state.edit import Edit, OpenTransaction, PartitionState, TopicEdit
 from sparklog.model import READ_COMMITTED, Codec
 from tests.broker_files import (
     HORIZON,
@@ -327,6 +327,23 @@ class TestAgain:
         refused = "partition 1: another process wrote to it during the import"
         assert problems == {"t-0": "None", "t-1": refused, "u-0": "None"}
         assert interop.offsets("t") == interop.offsets("u") == [0, 1]
+
+    def test_refused_where_open_transactions_have_changed_meanwhile(
+        self, interop: Interop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write_segment(interop.partition(), 0, batch(0))
+        interop.run()
+        opened = TopicEdit(transactions={0: (OpenTransaction(7, 0),)})
+        edit = Edit(operation="TEST", topics={interop.catalog.topic("t").topic_id: opened})
+
+        def late(job: import_log.ImportWork) -> ImportedPartition:
+            interop.catalog.log.commit(lambda _: edit)
+            return take(job)
+
+        take = import_log.take
+        monkeypatch.setattr(import_log, "take", late)
+
+        assert "another process wrote to it during the import" in interop.problem()
 
     def test_all_topics_are_one_commit(self, interop: Interop) -> None:
         for name in ("t-0", "t-1", "u-0"):

@@ -89,7 +89,7 @@ def said_of(client: Client, first: int, marker: str) -> str:
     producer = client.producer.producer_id
     return (
         f"t-0: the metadata say that producer {producer} has an open transaction from offset "
-        f"{first} on; it ended with the {marker}"
+        f"{first} on; the first marker found behind it is the {marker}"
     )
 
 
@@ -121,7 +121,8 @@ class TestReport:
         set_id(instance, known)
 
         (line,) = check(instance).problems
-        assert line == said_of(client, 0, "COMMIT at 1; transactional id 'id' has it open, too")
+        has_open = "transactional id 'id' has a transaction open there"
+        assert line == said_of(client, 0, f"COMMIT at 1; {has_open}")
 
 
 class TestRepair:
@@ -281,6 +282,20 @@ class TestNotRepaired:
         assert lines[1].endswith(
             f"producers [{other.producer.producer_id}] have records behind it that nothing hides"
         )
+        assert instance.log().transactions == (*said,)
+
+    def test_where_another_producer_has_one_from_an_earlier_offset_on(
+        self, instance: Instance
+    ) -> None:
+        client, other = sent(instance, "a"), Client(instance, "other")
+        other.init()
+        other.produce("b")
+        client.commit()
+        other.produce("c")
+        said = reopen(instance, (client.producer.producer_id, 0), (other.producer.producer_id, 3))
+        lines = check(instance, repair=True).problems
+
+        assert any(line.endswith("behind it that nothing hides") for line in lines)
         assert instance.log().transactions == (*said,)
 
     def test_of_a_log_that_cannot_be_read(

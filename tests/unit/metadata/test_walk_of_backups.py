@@ -1,4 +1,4 @@
-"""Each rule of the machine of backups, once: Hypothesis takes the rarer ones now and then."""
+"""Each rule that the machine of backups adds: Hypothesis takes the rarer ones now and then."""
 
 from random import Random
 
@@ -19,7 +19,7 @@ def begun() -> Machine:
 
 
 def test_the_machine_can_take_each_step() -> None:
-    """Whatever Hypothesis draws, each rule runs."""
+    """Whatever Hypothesis draws, each rule that MachineOfBackups adds runs."""
     machine, random = begun(), Random(0)
     for hours, backs_up in ((0, False), (2, True)):
         machine.logs[0].commit(lambda _: creating(machine.made))
@@ -31,14 +31,23 @@ def test_the_machine_can_take_each_step() -> None:
         machine.end_backup(2, 0)
         machine.restore_elsewhere(0)
         machine.no_file_is_missing()
+    machine.fold_while_others_vacuum(0)
+    for in_place in (True, False):
+        machine.restore_a_slow_copy(0, random, (0, 3, 25), in_place)
     machine.begin_backup(0, 3)
     machine.copy_parts(0, len(PARTS))
     machine.restore_in_place(0, random)
     machine.teardown()
 
 
-@pytest.mark.parametrize("work", ["commit", "clean", "fold", "vacuum"])
-@pytest.mark.parametrize("after", range(0, 30, 3))
+@pytest.mark.parametrize(
+    ("work", "after"),
+    [
+        (work, after)
+        for work, end in (("commit", 9), ("clean", 18), ("fold", 27), ("vacuum", 15))
+        for after in range(0, end, 3)
+    ],
+)
 def test_a_process_may_be_killed_anywhere(work: str, after: int) -> None:
     machine, random = begun(), Random(after)
     machine.fold(0)
@@ -59,6 +68,7 @@ def test_orphans_go_while_a_backup_is_under_way() -> None:
     machine.begin_backup(0, 5)
     machine.write_files(Random(0))
 
+    machine.vacuum_what_is_old(1, 0)  # they are too young
     machine.vacuum_what_is_old(1, 2)
 
     assert machine._under_way()

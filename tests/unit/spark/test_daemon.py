@@ -3,6 +3,7 @@
 import gc
 import socket
 import sys
+import weakref
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,12 @@ from sparklog.spark import daemon
 def pair() -> tuple[socket.socket, socket.socket]:
     """A worker's socket, and Spark's."""
     return socket.socketpair()
+
+
+class Kept:
+    """An object that a task leaves, in a cycle."""
+
+    itself: "Kept"
 
 
 class TestWorker:
@@ -52,6 +59,24 @@ class TestWorker:
             daemon.worker(ours, True)
         monkeypatch.undo()
         assert found == done
+
+    def test_frees_now_and_then_what_it_has_exempted(
+        self, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    ) -> None:
+        request.addfinalizer(gc.unfreeze)
+        monkeypatch.setattr(daemon, "KEPT_MAX", 0)
+        kept = Kept()
+        kept.itself = kept
+        known = weakref.ref(kept)
+        daemon.exempt_kept()
+        del kept
+        daemon.exempt_kept()
+        assert known() is not None
+        monkeypatch.setattr(daemon, "_next_look", [0])
+        daemon.exempt_kept()
+
+        assert known() is None
+        assert daemon._next_look == [daemon.EXEMPT_MAX]
 
     def test_ends_when_spark_closes_the_socket(self) -> None:
         ours, spark = pair()

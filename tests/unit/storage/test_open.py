@@ -71,6 +71,7 @@ class TestLocal:
             ("https://user:s3cret@host/data", "has the scheme 'https'"),
             ("s3:/bucket/log", "the log dir 's3:/bucket/log' is not s3://bucket/prefix"),
             ("s3a:/bucket", "is not s3://bucket/prefix"),
+            ("dbfs:/mnt/log", "the scheme 'dbfs'"),
             ("GS:/bucket", "is not gs://bucket/prefix"),
             ("/data/a%20b", "the log dir '/data/a%20b' holds '%20'; no %XX is allowed"),
             ("file:///data/a%252fb/log", "holds '%2f'"),

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 
 from sparklog.admin import AdminClient, NewTopic
@@ -114,7 +114,7 @@ class Gateway:
         self.appends.on_commit = self._committed
         self.coordinators = Coordinators(self)
         self.connections: set[Connection] = set()
-        self._all_left = asyncio.Event()
+        self._all_left, self.producing = asyncio.Event(), set[asyncio.Future[Any]]()
         self._looks = Looks(lambda: self.lookup(self._newest))
         self._lookups = ThreadPoolExecutor(
             LOOKUPS_LOCAL if files.is_local else LOOKUPS_REMOTE, "lookup"
@@ -333,9 +333,8 @@ class Gateway:
 
     async def _produced(self) -> None:
         """Wait until the produce requests that are read, or look up topics, are being appended."""
-        found = [one.session.produced for one in self.connections if one.session.produced]
-        if found:
-            await asyncio.wait(found)
+        if self.producing:
+            await asyncio.wait(self.producing)
 
     def forget(self, connection: "Connection") -> None:
         """Note that a connection is closed."""

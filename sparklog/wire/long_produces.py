@@ -43,17 +43,14 @@ class LongProduces:
 
 
 class LongProduce:
-    """One request; its items count until the block ends in which it is answered."""
+    """One request; its items count until it is closed."""
 
     def __init__(self, produces: LongProduces) -> None:
         self._produces = produces
         self._count = 0
 
-    def __enter__(self) -> None:
-        """Do nothing: `read` counts the items."""
-
-    def __exit__(self, *_: object) -> None:
-        """Free the items."""
+    def close(self) -> None:
+        """Free the items of the request: it is answered, or has failed."""
         self._produces.add(-self._count)
 
     async def step(self, step: Callable[[], Step]) -> Step:

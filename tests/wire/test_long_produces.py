@@ -46,6 +46,12 @@ def send_at_once(client: Client, *frames: bytes) -> None:
     client.socket.sendall(b"".join(struct.pack(">i", len(one)) + one for one in frames))
 
 
+def break_off(client: Client) -> None:
+    """Close a connection by a reset."""
+    client.socket.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+    client.socket.close()
+
+
 @pytest.mark.usefixtures("topic")
 def test_all_its_steps_are_taken_there(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     threads = set[str]()
@@ -109,9 +115,10 @@ def test_those_behind_it_are_not_begun_before_its_bytes_count(
 def test_long_requests_of_other_kinds_do_not_wait_for_it(
     running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    may_end, judged = Event(), handler._judged
+    begun, may_end, judged = Event(), Event(), handler._judged
 
     def stands_still(*given: Any) -> Any:
+        begun.set()
         may_end.wait(30)
         return judged(*given)
 
@@ -120,8 +127,7 @@ def test_long_requests_of_other_kinds_do_not_wait_for_it(
         opened.callback(may_end.set)
         for _ in range(2 * LONG_AT_ONCE):
             opened.enter_context(Client(running.port)).send(long_request("a"))
-        produces = running.server.gateway.long_produces
-        until(lambda: produces._items == 2 * LONG_AT_ONCE * (1 + 1 + FEW))
+        assert begun.wait(30)
         names = [f"a topic of a long name {number}" for number in range(1000)]
         assert len(client.ask(topics_asked(12, *names)).topics) == 1000
 
@@ -156,8 +162,13 @@ def test_it_is_not_read_while_those_in_progress_fill_the_memory(
 
 
 @pytest.mark.usefixtures("topic")
+@pytest.mark.parametrize("has_gone", [False, True])
 def test_the_end_waits_until_it_is_appended(
-    running: RunningGateway, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    running: RunningGateway,
+    client: Client,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    has_gone: bool,
 ) -> None:
     gateway, judged = running.server.gateway, handler._judged
     close = gateway.appends.close
@@ -176,12 +187,13 @@ def test_the_end_waits_until_it_is_appended(
     monkeypatch.setattr(gateway.appends, "close", noted)
     client.send(long_request("0"))
     assert begun.wait(30)
-    [connection] = gateway.connections
-    sending: Any = connection.session.produced
+    [sending] = gateway.producing
+    if has_gone:
+        break_off(client)
+        until(lambda: not gateway.connections)
     ending = running.begin(running.server.close())
     until(lambda: gateway.is_ending)
     may_end.set()
-    assert answers(client.receive(ApiKey.PRODUCE, 9))[0] == (0, 0, 0)
     ending.result(30)
     assert is_sent == [True]
     assert values(tmp_path / "log", "flights", 0) == [b"0"]
@@ -200,8 +212,7 @@ def test_its_bytes_count_until_it_is_committed_although_its_client_has_gone(
     monkeypatch.setattr(handler, "_judged", stands_still)
     client.send(long_request("a"))
     until(lambda: gateway.long_produces._items > 0)
-    client.socket.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))  # it breaks off
-    client.socket.close()
+    break_off(client)
     until(lambda: gateway.limits.connections == 0)
     held = gateway.limits.request_bytes
     may_end.set()

@@ -250,7 +250,7 @@ class TestMetadata:
         asked = topics_asked(13, "flights")
         assert client.ask(asked).topics[0].topic_authorized_operations == -(2**31)
 
-    def test_tells_that_nothing_may_be_done_with_a_topic_that_there_is_not(
+    def test_tells_no_operations_of_a_topic_that_there_is_not(
         self, running: RunningGateway, client: Client
     ) -> None:
         running.server.gateway.admin.create_topics([NewTopic("flights", 1)])

@@ -84,6 +84,8 @@ class TestRequest:
     @example(13, [(None, "a"), (UUID(int=7), ""), (None, "b")], (False, True, True))
     @example(12, [(None, None), (None, ""), (None, "a"), (None, "a")], (True, False, False))
     @example(0, None, (True, False, False))
+    @example(3, None, (True, False, False))
+    @example(12, None, (False, False, True))
     def test_is_read_as_it_was_sent(self, version: int, topics: Topics, flags: Flags) -> None:
         body = by_kio(version, topics, flags)
         assert read(version, body) == read_by_kio(version, body)

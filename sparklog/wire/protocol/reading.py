@@ -15,7 +15,7 @@ ITEMS_MAX: Final = 1_000_000
 """The most items of all arrays of a request: an item of three bytes takes a hundred in memory, and
 more when it is answered."""
 
-_INT8: Final = struct.Struct(">b")
+_UINT8: Final = struct.Struct(">B")
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _UUID: Final = struct.Struct("16s")
@@ -102,7 +102,7 @@ class Reader:
 
     def boolean(self) -> bool:
         """Return a bool. Raises InvalidRequestError for another byte than 0 and 1."""
-        (found,) = self.numbers(_INT8)
+        (found,) = self.numbers(_UINT8)
         if found not in (0, 1):
             raise InvalidRequestError(f"{found} at position {self.at - 1}: a bool is 0 or 1")
         return bool(found)

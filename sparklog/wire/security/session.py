@@ -33,7 +33,8 @@ class Session:
         """Its address and port, HOST:PORT."""
         self.address = "unknown"
         self.produced: asyncio.Future[Any] | None = None
-        """A produce request that still looks up its topics; later ones wait for it."""
+        """The last produce request that was not appended at once: it was read, or looked up its
+        topics, beside the event loop. Later ones wait for it."""
         self.throttle_ms = 0
         """The throttle time in the next answer: after it no request begins for so long."""
         self.told_ms: int | None = None

@@ -53,7 +53,7 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._opened = self._active = self._loop.time()
         self._frame_began: float | None = None
-        self._held_bytes = self._large_bytes = self._gone_bytes = 0
+        self._held_bytes = self._large_bytes = 0
         self._address: str | None = None
         self._waiting: deque[memoryview] = deque()
         self._slots: deque[Slot] = deque()
@@ -119,7 +119,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unmute()
         self._sender.close()
         self._gateway.limits.forget(self._read_again)  # first: freed bytes would have it called
-        self._hold(self._gone_bytes - self._held_bytes)
+        self._hold(-self._held_bytes)
         self._gateway.forget(self)
         if self._address is not None:
             self._gateway.limits.leave(self._address)
@@ -299,13 +299,12 @@ class Connection(asyncio.BufferedProtocol):
         self._end_fetch()
         for slot in self._slots:
             if slot.work is not None and slot.header.api_key == ApiKey.PRODUCE:
-                self._gone_bytes += slot.size
-                slot.work.add_done_callback(partial(self._free_gone, slot.size))
+                self._held_bytes -= slot.size  # they count without the connection from now on
+                slot.work.add_done_callback(partial(self._committed, slot.size))
         self._slots.clear()
 
-    def _free_gone(self, count: int, _: "asyncio.Future[Any]") -> None:
-        self._gone_bytes -= count
-        self._hold(-count)
+    def _committed(self, count: int, _: "asyncio.Future[Any]") -> None:
+        self._gateway.limits.add(-count)
 
     # ------------------------------------------------------------------------------------- limits
 

@@ -158,7 +158,8 @@ def _written(call: Call, asked: MetadataAsked, topics: Sequence[_Found]) -> byte
         writer.string(call.gateway.cluster_id)
     if version >= 1:
         writer.int32(instances[0].node_id)
-    _write_topics(writer, call, asked, topics)
+    node_ids = tuple(one.node_id for one in instances)
+    _write_topics(writer, call, asked, topics, node_ids)
     if 8 <= version <= 10:
         writer.int32(cluster_operations(call) if asked.has_cluster_operations else NO_OPERATIONS)
     if version >= 13:
@@ -168,10 +169,14 @@ def _written(call: Call, asked: MetadataAsked, topics: Sequence[_Found]) -> byte
 
 
 def _write_topics(
-    writer: Writer, call: Call, asked: MetadataAsked, topics: Sequence[_Found]
+    writer: Writer,
+    call: Call,
+    asked: MetadataAsked,
+    topics: Sequence[_Found],
+    node_ids: tuple[int, ...],
 ) -> None:
+    """Write topics, led by these instances: those that the answer names."""
     version, kept = call.version, call.gateway.topic_bytes
-    node_ids = tuple(one.node_id for one in call.instances)
     end = _topic_end(call, NO_OPERATIONS)
     writer.array(len(topics))
     for topic in topics:
@@ -179,7 +184,8 @@ def _write_topics(
             _write_missing(writer, topic, version)
             writer.raw(end)
             continue
-        leader = leader_of_topic(topic.description.topic_id, node_ids)
+        one, *others = node_ids
+        leader = leader_of_topic(topic.description.topic_id, node_ids) if others else one
         writer.raw(kept.of(topic, leader, version))
         if asked.has_topic_operations:
             writer.raw(_topic_end(call, topic_operations(call, topic.description.name)))

@@ -1,7 +1,7 @@
 """The body of a Metadata request, versions 0 to 13, read by hand (MetadataRequest.json).
 
     array of topics; null: all topics
-        uuid id (v10; zero: none), string name (null from v10 on)
+        uuid id (v10; zero: none), string name (may be null from v10 on)
     bool allow auto topic creation (v4), include cluster operations (v8 to v10), include topic
     operations (v8)
 
@@ -18,7 +18,7 @@ from uuid import UUID
 from sparklog.wire.protocol.reading import Reader
 from sparklog.wire.protocol.topic_ids import NO_UUID
 
-ID_SINCE: Final = 10
+_ID_SINCE: Final = 10
 """The first version that may name topics by their ids (KIP-516)."""
 _CREATION_SINCE: Final = 4
 _OPERATIONS_SINCE: Final = 8
@@ -60,11 +60,11 @@ def read_metadata_request(reader: Reader, version: int) -> MetadataAsked:
 
 def _least_bytes(version: int) -> int:
     """Return the fewest bytes of a topic: its id, the size of its name, and its tagged fields."""
-    return _UUID.size + 2 if version >= ID_SINCE else 2
+    return _UUID.size + 2 if version >= _ID_SINCE else 2
 
 
 def _topics(reader: Reader, version: int, count: int) -> list[str | UUID]:
-    if version < ID_SINCE:
+    if version < _ID_SINCE:
         return [_named(reader) for _ in range(count)]
     found, reader.at = _plain_topics(bytes(reader.data), reader.at, count)
     found += [_topic(reader) for _ in range(count - len(found))]

@@ -8,9 +8,10 @@ parts is read, judged and answered beside the event loop; the requests behind it
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from sparklog.errors import ErrorCode, InvalidRequestError, SparklogError, UnknownTopicError
@@ -39,6 +40,7 @@ ALLOWED_ACKS: Final = (-1, 0, 1)
 QUICK_ITEMS: Final = 2_000
 """The most topics and parts of a request that the event loop itself works on."""
 _Committed = Appended | SparklogError
+_Begun = TypeVar("_Begun")
 _Place = tuple[str | UUID, int]
 """A part of a request: its topic, by name or by id, and its partition."""
 _WAITS: Final = Failed(ErrorCode.NONE, "")
@@ -55,18 +57,27 @@ def produce(call: Call) -> Reply | Awaitable[Reply] | Later:
         request = read_produce_request(call.reader(QUICK_ITEMS), call.version)
     except ManyItemsError:
         long = LongProduce(call.gateway.long_produces)
-        session.produced = asyncio.ensure_future(_sent_at_length(call, long, session.produced))
-        return _answered_at_length(call, long, session.produced)
+        sending = _begun(call, _sent_at_length(call, long, session.produced))
+        return _answered_at_length(call, long, sending)
     refused = _refused(call, request)
     if refused is not None:
         return _replied(call, request, [refused] * request.parts_count)
     # An older image is enough: the commit looks at the newest one, and refuses a deleted topic.
     image = call.gateway.topics.last_seen
     if _is_behind(session.produced) or image is None or not _knows(image, request):
-        session.produced = asyncio.ensure_future(_looked_up(call, request, session.produced))
-        return _answered_later(call, request, session.produced)
+        looking_up = _begun(call, _looked_up(call, request, session.produced))
+        return _answered_later(call, request, looking_up)
     sent = _append(call, _judged(call, request, image))
     return Later(sent.answer, partial(_answered, call, request, sent))
+
+
+def _begun(call: Call, sending: Coroutine[Any, Any, _Begun]) -> "asyncio.Future[_Begun]":
+    """Begin a request whose batches are appended later: those of later requests wait for it."""
+    producing = call.gateway.producing
+    begun = call.session.produced = asyncio.ensure_future(sending)
+    producing.add(begun)
+    begun.add_done_callback(producing.discard)
+    return begun
 
 
 def _is_behind(before: "asyncio.Future[Any] | None") -> bool:
@@ -229,7 +240,7 @@ async def _answered_at_length(
     call: Call, long: LongProduce, sending: "asyncio.Future[tuple[ProduceRequest, _Sent]]"
 ) -> Reply:
     session = call.session
-    with long:
+    with closing(long):
         request, sent = await sending
         await asyncio.wait([sent.answer])
         committed = sent.answer.result()

@@ -61,8 +61,8 @@ LOADED: Final = {
 KEPT_MAX: Final = 20_000
 """A worker that keeps more objects from one task to the next exempts them from collections."""
 EXEMPT_MAX: Final = 1_000_000
-"""A worker looks at its exempted objects when they are more than this, then each time that they
-have doubled."""
+"""A worker looks at its exempted objects, the daemon's among them, when they are more than this,
+then each time that they have doubled."""
 _next_look = [EXEMPT_MAX]
 
 run_task = pyspark.daemon.worker
@@ -127,7 +127,8 @@ if __name__ == "__main__":
     load(sys.argv[1], sys.argv[2:])
     pyspark.daemon.worker = worker
     forget_archives()
-    # A worker collects garbage after each task. Frozen objects are left out, so they stay shared.
+    # A worker collects garbage after each task. Frozen objects are left out, so they stay shared,
+    # until a worker looks at all (`exempt_kept`).
     gc.collect()
     gc.freeze()
     pyspark.daemon.manager()

@@ -11,8 +11,8 @@ from sparklog.storage.local import LocalFiles
 from sparklog.storage.paths import check_path
 from sparklog.storage.settings import storage_options
 
-# A file URI may have a single slash. Another address with a single slash, as pathlib makes it of
-# s3://bucket, or dbfs:/mnt, is refused: it is not a path of this machine.
+# A file URI may have a single slash. Any other scheme with a single slash is refused: dbfs:/mnt, or
+# s3:/bucket, which pathlib makes of s3://bucket. It is not a path of this machine.
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|[A-Za-z][A-Za-z0-9+.-]+:(?=/)")
 # The characters that every client takes as they are: Delta's readers parse the address as a URL.
 _PREFIX = re.compile(r"[A-Za-z0-9_.=+/-]*")

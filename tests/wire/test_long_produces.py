@@ -128,6 +128,7 @@ def test_long_requests_of_other_kinds_do_not_wait_for_it(
         for _ in range(2 * LONG_AT_ONCE):
             opened.enter_context(Client(running.port)).send(long_request("a"))
         assert begun.wait(30)
+        until(lambda: len(running.server.gateway.producing) == 2 * LONG_AT_ONCE)
         names = [f"a topic of a long name {number}" for number in range(1000)]
         assert len(client.ask(topics_asked(12, *names)).topics) == 1000
 
@@ -194,6 +195,8 @@ def test_the_end_waits_until_it_is_appended(
     ending = running.begin(running.server.close())
     until(lambda: gateway.is_ending)
     may_end.set()
+    if not has_gone:
+        assert answers(client.receive(ApiKey.PRODUCE, 9))[0] == (0, 0, 0)
     ending.result(30)
     assert is_sent == [True]
     assert values(tmp_path / "log", "flights", 0) == [b"0"]

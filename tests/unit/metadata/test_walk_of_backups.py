@@ -19,7 +19,7 @@ def begun() -> Machine:
 
 
 def test_the_machine_can_take_each_step() -> None:
-    """Whatever Hypothesis draws, each rule that MachineOfBackups adds runs."""
+    """Whatever Hypothesis draws, these rules run; the tests below take the others."""
     machine, random = begun(), Random(0)
     for hours, backs_up in ((0, False), (2, True)):
         machine.logs[0].commit(lambda _: creating(machine.made))

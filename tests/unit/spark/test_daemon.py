@@ -53,6 +53,7 @@ class TestWorker:
         monkeypatch.setattr(gc, "collect", lambda: found.append("collect"))
         monkeypatch.setattr(gc, "get_objects", lambda: [None] * kept)
         monkeypatch.setattr(gc, "freeze", lambda: found.append("freeze"))
+        monkeypatch.setattr(gc, "get_freeze_count", lambda: 0)
         ours, spark = pair()
         with ours, spark:
             spark.send(b"task")
@@ -65,6 +66,8 @@ class TestWorker:
     ) -> None:
         request.addfinalizer(gc.unfreeze)
         monkeypatch.setattr(daemon, "KEPT_MAX", 0)
+        monkeypatch.setattr(daemon, "EXEMPT_MAX", 10**9)
+        monkeypatch.setattr(daemon, "_next_look", [10**9])
         kept = Kept()
         kept.itself = kept
         known = weakref.ref(kept)

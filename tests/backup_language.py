@@ -171,7 +171,7 @@ def entry_of(files: MemoryFiles, version: int) -> Entry:
 
 
 def uncleaned(files: MemoryFiles, mark: Mark) -> list[str]:
-    """What a cleaner that wrote a mark has left of the files that it had to delete."""
+    """The files that a cleaner had to delete, and that are still there."""
     fold = fold_of(entry_of(files, mark.fold))
     assert fold is not None
     named = {run.path for run in (*fold.runs, *fold.history)}
@@ -260,7 +260,7 @@ class Backup:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all parts are copied."""
+        """True once all parts are copied."""
         return self.parts == len(PARTS)
 
     def copy_a_part(self, files: Files) -> None:
@@ -285,7 +285,7 @@ def garbage_of(
     now_ms: int,
     pinned: Iterable[int],
 ) -> list[str]:
-    """What vacuum had to take, but for the last second: files and topics that nothing needs.
+    """The files and topics that vacuum had to take: nothing needs them.
 
     Files that no version of the last day names, nor one since a pinned one, if they are a day old;
     all files of erased topics; the directories of topics that were deleted so long ago; leftovers.
@@ -312,5 +312,5 @@ def _directory(path: str) -> str:
 
 
 def _is_old(path: str, before_ms: int) -> bool:
-    """Whether a file's name says that it was made before a time."""
+    """Return True if the name of a file tells a time before `before_ms`."""
     return (born_ms(path) or 0) < before_ms

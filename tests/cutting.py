@@ -50,7 +50,7 @@ class CuttingProxy(StoreProxy):
 
     @property
     def is_cut(self) -> bool:
-        """Whether the process is cut off from the store."""
+        """True once the process is cut off from the store."""
         return self.steps == self.crash_at
 
     def fault_for(self, request: Request) -> Fault | None:

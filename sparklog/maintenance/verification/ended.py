@@ -69,7 +69,7 @@ class WalkWork:
 
 
 class Walked:
-    """What the batches of a part of a log say; it is given all of them, in order.
+    """The transactions in a part of a log. `add` takes all batches of the part, in order.
 
     `opened` has the first record of each producer behind its last marker. `shown` are aborted
     transactions with a record that a row does not hide. `unknown` are producers with a record whose
@@ -260,7 +260,7 @@ def _is_as_found(
     one: OpenTransaction,
     later: Sequence[tuple[int, ...] | None],
 ) -> bool:
-    """Whether a transaction is still open in the metadata, and has ended in the log for certain.
+    """Return True if the metadata still have a transaction open that the log has certainly ended.
 
     `later` are the producers of each row since the walk, None where they are unknown.
     """

@@ -150,7 +150,7 @@ class TopicImage:
 
     @cached_property
     def is_imported(self) -> bool:
-        """Whether an import has written to one of the partitions."""
+        """True if an import has written to a partition."""
         return any(log.imported_end_offset for log in self.partitions.values())
 
     @property

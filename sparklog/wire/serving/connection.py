@@ -166,7 +166,7 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def _waits_for_produce(self) -> bool:
-        """Whether a produce is still being read. Its batches count as pending only afterwards."""
+        """Return True while the last produce is being read: its batches do not count as pending."""
         before = self.session.produced
         if before is None or before.done():
             return False

@@ -1,14 +1,10 @@
 """Transactions that are open in the metadata, although the log has their markers."""
 
-import tempfile
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from sparklog.errors import CorruptRecordError
 from sparklog.maintenance.job import Outcome
@@ -19,9 +15,8 @@ from sparklog.maintenance.verification.verify import verify
 from sparklog.metadata.catalog import Catalog, Landed, TopicPlan
 from sparklog.metadata.state.edit import Edit, OpenTransaction, TopicEdit
 from sparklog.metadata.state.transactions import TransactionalId
-from sparklog.model import READ_UNCOMMITTED, TopicDescription
+from sparklog.model import TopicDescription
 from tests.maintenance import outcome_of, run
-from tests.naive.transactions import Entry, NaiveLog
 from tests.transactions import Client, Instance, new_log_dir, ready
 
 pytestmark = pytest.mark.slow
@@ -347,58 +342,3 @@ def test_a_plan_that_is_made_again_tells_once(
     monkeypatch.setattr(Catalog, "commit", commit_late)
 
     assert check(instance, repair=True).counts["repaired"] == 1
-
-
-steps = st.lists(
-    st.tuples(st.sampled_from(["send", "send", "commit", "abort", "plain"]), st.integers(0, 2)),
-    min_size=3,
-    max_size=16,
-)
-
-
-@settings(max_examples=25, deadline=None)
-@given(steps, st.integers(0, 15), st.booleans())
-def test_repair_finds_what_a_naive_view_of_the_log_finds(
-    steps: list[tuple[str, int]], at: int, is_merged: bool
-) -> None:
-    """Goal: a repair brings back what the log says.
-
-    Method: Transactions at random; then the metadata say that those are open, too, that were open
-    after one of the steps, and lose the aborted spans behind the first of them.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        instance, twin = new_log_dir(f"{folder}/log", "t", partitions=1), NaiveLog()
-        clients = [Client(instance, name) for name in "xyz"]
-        for client in clients:
-            client.init()
-        values, past = map(str, count()), [instance.log().transactions]
-        for step, number in steps:
-            take(instance, twin, clients[number], step, next(values))
-            past.append(instance.log().transactions)
-        if is_merged:
-            run(merge_segments, instance.catalog.files.uri, seal=False)
-        said = twin.open | dict(past[at % len(past)])
-        if said != twin.open:
-            reopen(instance, *said.items())
-        check(instance, repair=True)
-
-        assert dict(instance.log().transactions) == twin.open
-        assert instance.values()[0] == twin.committed
-        assert check(instance).problems == []
-
-
-def take(instance: Instance, twin: NaiveLog, client: Client, step: str, value: str) -> None:
-    """Take one step, and tell the twin."""
-    producer = client.producer.producer_id
-    if step == "plain":
-        Client(instance).produce(value, attributes=0)
-        twin.entries.append(Entry(-1, value, is_transactional=False))
-    elif step == "send":
-        client.produce(value)
-        twin.entries.append(Entry(producer, value, is_transactional=True))
-    elif producer in twin.open:
-        getattr(client, step)()
-        twin.entries.append(Entry(producer, None, True, is_commit=step == "commit"))
-    assert len(instance.values(isolation=READ_UNCOMMITTED)[0]) == sum(
-        one.value is not None for one in twin.entries
-    )

@@ -1,4 +1,4 @@
-"""What the batches of a part of a log say of transactions, from one offset on."""
+"""The transactions that `Walked` finds in the batches of a part of a log."""
 
 import numpy as np
 import pytest

@@ -204,7 +204,7 @@ class MachineOfBackups(MachineOfDays):
         return [one.outcome for one in reports if one.outcome]
 
     def _garbage(self) -> list[str]:
-        """What vacuum had to take, but for the last second."""
+        """The files and topics that vacuum had to take."""
         pinned = [one.version for one in self._under_way()]
         image, now_ms = self.logs[0].image(), self.clock.now_ms()
         return garbage_of(self.files, image, self.landed, self.said, now_ms, pinned)

@@ -110,7 +110,7 @@ class FetchRequest:
 
     @property
     def may_have_grown(self) -> bool:
-        """Whether a fetch that no change has woken must be read again for its answer.
+        """True if a fetch must read the log again for its answer when its time is over.
 
         With min_bytes there may be more batches; under read_committed the high watermark may be
         higher.

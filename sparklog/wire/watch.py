@@ -6,6 +6,7 @@ its own commits at once (`saw`). In a local log dir a look that finds nothing ta
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
+from functools import cached_property, partial
 from typing import TypeAlias
 
 from sparklog.errors import SparklogError
@@ -19,20 +20,21 @@ Question: TypeAlias = Callable[[Image], bool]
 class _Waiter:
     """A fetch that waits for a change of topics (ids)."""
 
-    __slots__ = ("future", "is_wanted", "topics")
+    __slots__ = ("future", "is_wanted", "timer", "topics")
 
-    def __init__(self, topics: Collection[str], is_wanted: Question) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        topics: Collection[str],
+        is_wanted: Question,
+        timeout_s: float,
+    ) -> None:
         self.topics = topics
         self.is_wanted = is_wanted
-        self.future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self.future: asyncio.Future[bool] = loop.create_future()
+        self.timer = loop.call_later(timeout_s, self.end, False)
 
-    def wake(self) -> None:
-        self._end(has_changed=True)
-
-    def expire(self) -> None:
-        self._end(has_changed=False)
-
-    def _end(self, *, has_changed: bool) -> None:
+    def end(self, has_changed: bool) -> None:
         if not self.future.done():
             self.future.set_result(has_changed)
 
@@ -53,33 +55,36 @@ class Watch:
         self._reading: asyncio.Task[None] | None = None
         self.is_closed = False
 
+    @cached_property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
     @property
     def waiting(self) -> int:
         """The number of waiting fetches; each counts once for every topic it waits for."""
         return sum(map(len, self._waiting.values()))
 
-    async def wait(
+    def wait(
         self, image: Image, topics: Collection[str], is_wanted: Question, timeout_s: float
-    ) -> bool:
-        """Return True when an image after `image` has changed a topic (of these ids) as wanted.
+    ) -> "asyncio.Future[bool]":
+        """Return a future that is True when a later image has changed a topic (ids) as wanted.
 
-        Returns False if there was none in the time. Returns True at once when the gateway ends. If
-        an image cannot be read, all fetches get True: each reads again, and gets the error.
+        It is False if there was none in the time, and True when the gateway ends. If an image
+        cannot be read, all fetches get True: each reads again, and gets the error. Cancel the
+        future to wait no longer.
         """
         seen = self._image
         is_late = seen is not None and seen.version > image.version and is_wanted(seen)
         if is_late or self.is_closed:
-            return True
-        waiter = _Waiter(frozenset(topics), is_wanted)
-        timer = asyncio.get_running_loop().call_later(timeout_s, waiter.expire)
-        for topic in topics:
+            done: asyncio.Future[bool] = self._loop.create_future()
+            done.set_result(True)
+            return done
+        waiter = _Waiter(self._loop, frozenset(topics), is_wanted, timeout_s)
+        for topic in waiter.topics:
             self._waiting.setdefault(topic, set()).add(waiter)
+        waiter.future.add_done_callback(partial(self._forget, waiter))
         self._look_later()
-        try:
-            return await waiter.future
-        finally:
-            timer.cancel()
-            self._forget(waiter)
+        return waiter.future
 
     def saw(self, image: Image) -> None:
         """Wake the fetches whose topics this image changes. Own commits are reported here, too."""
@@ -96,7 +101,7 @@ class Watch:
         )
         for waiter in changed:
             if waiter.is_wanted(image):
-                waiter.wake()
+                waiter.end(has_changed=True)
 
     def close(self) -> None:
         """Wake all fetches; from now on none waits, and there is no further look."""
@@ -105,7 +110,8 @@ class Watch:
             self._next_look.cancel()
         self._wake_all()
 
-    def _forget(self, waiter: _Waiter) -> None:
+    def _forget(self, waiter: _Waiter, _: "asyncio.Future[bool]") -> None:
+        waiter.timer.cancel()
         for topic in waiter.topics:
             waiting = self._waiting[topic]
             waiting.discard(waiter)
@@ -115,8 +121,7 @@ class Watch:
     def _look_later(self) -> None:
         is_wanted = self._waiting and not self.is_closed
         if is_wanted and self._next_look is None and self._reading is None:
-            loop = asyncio.get_running_loop()
-            self._next_look = loop.call_later(self._interval_s, self._look)
+            self._next_look = self._loop.call_later(self._interval_s, self._look)
 
     def _look(self) -> None:
         self._next_look = None
@@ -139,4 +144,4 @@ class Watch:
     def _wake_all(self) -> None:
         for waiting in self._waiting.values():
             for waiter in waiting:
-                waiter.wake()
+                waiter.end(has_changed=True)

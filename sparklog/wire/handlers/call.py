@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from sparklog.author import acting_for
 from sparklog.tokens import Resource, Scope, name_of
@@ -25,17 +25,21 @@ It may have up to a million parts."""
 Step = TypeVar("Step")
 Reply = Sequence[Piece] | None
 """The pieces of an answer's body; None for no answer."""
+Outcome: TypeAlias = "Reply | Awaitable[Outcome] | Later"
+"""A reply, or something that becomes one."""
 
 
 @dataclass(slots=True, eq=False)
 class Later:
     """A reply that is made when a future is done, and all earlier requests are answered.
 
+    Whoever no longer wants the reply may cancel the future.
+
     It is faster than a coroutine, which needs a task and two more turns of the event loop.
     """
 
     done: "asyncio.Future[Any]"
-    reply: Callable[["asyncio.Future[Any]"], Reply | Awaitable[Reply]]
+    reply: Callable[["asyncio.Future[Any]"], Outcome]
     """Makes the reply of `done`, which has a result or an exception."""
 
 

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sparklog.errors import InvalidRequestError, SaslAuthenticationError, SparklogError
-from sparklog.wire.handlers import BEFORE_AUTHENTICATION, HANDLERS, Call, Later, Reply
+from sparklog.wire.handlers import BEFORE_AUTHENTICATION, HANDLERS, Call, Later, Outcome, Reply
 from sparklog.wire.handlers.sasl import sasl_token
 from sparklog.wire.protocol.frames import Frames
 from sparklog.wire.protocol.headers import NO_HEADER, answer_header, request_header
@@ -218,7 +218,7 @@ class Connection(asyncio.BufferedProtocol):
         self._slots.append(slot)
         self._take(slot, reply)
 
-    def _take(self, slot: Slot, reply: Reply | Awaitable[Reply] | Later) -> None:
+    def _take(self, slot: Slot, reply: Outcome) -> None:
         """Give a request its answer, or the future that it comes from."""
         slot.take(reply)
         if slot.work is None:
@@ -242,7 +242,7 @@ class Connection(asyncio.BufferedProtocol):
             while self._slots and self._slots[0].is_due:
                 slot = self._slots[0]
                 reply = slot.answer()
-                if isinstance(reply, Awaitable):
+                if isinstance(reply, Awaitable | Later):
                     self._take(slot, reply)
                 else:
                     answers += self._taken(self._slots.popleft(), reply)
@@ -309,9 +309,9 @@ class Connection(asyncio.BufferedProtocol):
     # ------------------------------------------------------------------------------------- limits
 
     def close_overdue(self, now: float) -> None:
-        """Close the connection of a client that is slow or idle. Called every second or so.
+        """Close the connection of a client that is slow or idle; `now` is the event loop's time.
 
-        `now` is the event loop's time.
+        Called every second, and every few seconds if there are thousands of connections.
         """
         is_whole = self._frame_began is None and not self._sender.is_paused
         if is_whole and self._slots and self.session.principal is not None:

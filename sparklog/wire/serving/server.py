@@ -37,6 +37,8 @@ from sparklog.wire.settings import Settings
 
 BACKLOG: Final = 512
 MS_PER_S: Final = 1000
+SWEPT: Final = 2_000
+"""A sweep looks at so many connections, so that thousands of idle ones cost little."""
 SWEEP_S: Final = 1.0
 """The time between two sweeps: looks at connections, tokens, certificate and housekeeper."""
 SWITCH_INTERVAL_S: Final = 0.0002
@@ -75,6 +77,8 @@ class Server:
         self._side_server: asyncio.Server | None = None
         self._is_closed = False
         self._sweeps = 0
+        self._unswept: list[Connection] = []
+        """The connections that this round of sweeps has not looked at yet."""
 
     @property
     def side_port(self) -> int | None:
@@ -128,15 +132,22 @@ class Server:
         self._grants.renew()
         if self._tls is not None:
             self._tls.follow()
-        now = asyncio.get_running_loop().time()
-        for connection in list(self.gateway.connections):
-            connection.close_overdue(now)
+        self._close_overdue()
         self._sweeps += 1
         if self._sweeps % LET_GO_SWEEPS == 0:
             self.gateway.let_go()
             self._giving_back = asyncio.ensure_future(self.gateway.lookup(give_back))
         self._next_sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
         self.gateway.keep_house()
+
+    def _close_overdue(self) -> None:
+        """Look at the next connections; after the last one, at the first one again."""
+        now = asyncio.get_running_loop().time()
+        if not self._unswept:
+            self._unswept = list(self.gateway.connections)
+        for connection in self._unswept[-SWEPT:]:
+            connection.close_overdue(now)
+        del self._unswept[-SWEPT:]
 
     async def close(self) -> None:
         """Finish all accepted requests: commit and answer them.

@@ -8,14 +8,14 @@ session id 0, and a client then names all its partitions each time.
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 from sparklog.errors import ErrorCode, MissingFileError, StorageError
 from sparklog.metadata.state.image import Image
 from sparklog.wire.gateway import Gateway, are_open
-from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.call import Call, Later, Outcome
 from sparklog.wire.handlers.records.fetch_bodies import (
     FULL_FETCH,
     FetchAsked,
@@ -33,30 +33,76 @@ TRIES: Final = 3
 Topics = Sequence[TopicFetched]
 
 
-def fetch(call: Call) -> Reply | Awaitable[Reply]:
+def fetch(call: Call) -> Outcome:
     """Return the answer, or wait for it. Only a long request keeps its bytes until it is read."""
     return _at_length(call) if call.is_long else _answer(call, _asked(call))
 
 
-async def _at_length(call: Call) -> Reply:
+async def _at_length(call: Call) -> Outcome:
     """Return the answer to a request for hundreds of partitions, made beside the event loop."""
-    answer = _answer(call, await call.step(lambda: _asked(call)))
-    return await answer if isinstance(answer, Awaitable) else answer
+    return _answer(call, await call.step(lambda: _asked(call)))
 
 
 def _asked(call: Call) -> FetchAsked:
     return read_fetch_request(call.reader(), call.version)
 
 
-def _answer(call: Call, asked: FetchAsked) -> Reply | Awaitable[Reply]:
+def _answer(call: Call, asked: FetchAsked) -> Outcome:
     call.let_go()
     if asked.session_epoch not in FULL_FETCHES:
         return fetch_answer(call, (), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-    request = FetchRequest(call, asked)
-    read = None if call.is_long else _at_once(call.gateway, request)
-    if read is not None and _is_due(request, read[1]):
-        return fetch_answer(call, read[1])
-    return _unless_failed(call, request, read)
+    return _Fetch(call, asked).read()
+
+
+class _Fetch:
+    """A fetch that is answered when its answer is due: it reads, waits for a change, and reads.
+
+    It needs no task: thousands of idle consumers wait at a gateway.
+    """
+
+    __slots__ = ("_call", "_end_ms", "_gateway", "_request")
+
+    def __init__(self, call: Call, asked: FetchAsked) -> None:
+        self._call, self._gateway = call, call.gateway
+        self._request = FetchRequest(call, asked)
+        self._end_ms = call.gateway.clock.boot_ms() + asked.max_wait_ms
+
+    def read(self) -> Outcome:
+        """Return the answer, or wait for it."""
+        found = None if self._call.is_long else _at_once(self._gateway, self._request)
+        return self._read_files() if found is None else self._take(*found)
+
+    async def _read_files(self) -> Outcome:
+        """As `read`, on another thread; if the storage fails, all partitions have its error."""
+        try:
+            found = await _read(self._gateway, self._request)
+        except StorageError as error:
+            return self._told(self._request.failed(error))
+        return self._take(*found)
+
+    def _take(self, image: Image, topics: Topics) -> Outcome:
+        """Return the answer if it is due; otherwise wait for an image that may change it."""
+        request = self._request
+        left_ms = self._end_ms - self._gateway.clock.boot_ms()
+        if left_ms <= 0 or _is_due(request, topics):
+            return self._told(topics)
+        has_changed = partial(_has_changed, request, request.marks(image))
+        ids = [topic.topic_id for topic in request.known(image)]
+        changed = self._gateway.watch.wait(image, ids, has_changed, left_ms / 1000)
+        return Later(changed, partial(self._go_on, topics))
+
+    def _go_on(self, topics: Topics, changed: "asyncio.Future[bool]") -> Outcome:
+        """Read again if the answer may be another one than before the wait."""
+        may_differ = changed.result() or self._request.may_have_grown
+        if self._gateway.watch.is_closed or not may_differ:
+            return self._told(topics)
+        return self.read()
+
+    def _told(self, topics: Topics) -> Outcome:
+        call = self._call
+        if call.is_long:
+            return call.step(lambda: fetch_answer(call, topics))
+        return fetch_answer(call, topics)
 
 
 def _at_once(gateway: Gateway, request: FetchRequest) -> tuple[Image, Topics] | None:
@@ -68,34 +114,6 @@ def _at_once(gateway: Gateway, request: FetchRequest) -> tuple[Image, Topics] | 
         return image, request.read(image, at_once=True)
     except (BlockingIOError, MissingFileError):
         return None
-
-
-async def _unless_failed(
-    call: Call, request: FetchRequest, read: tuple[Image, Topics] | None
-) -> Reply:
-    """Return the answer when it is due; if the storage fails, all partitions have its error."""
-    try:
-        return await _when_due(call, request, read)
-    except StorageError as error:
-        topics = request.failed(error)
-        return await call.step(lambda: fetch_answer(call, topics))
-
-
-async def _when_due(call: Call, request: FetchRequest, read: tuple[Image, Topics] | None) -> Reply:
-    loop, gateway = asyncio.get_running_loop(), call.gateway
-    deadline = loop.time() + request.asked.max_wait_ms / 1000
-    while True:
-        image, topics = read or await _read(gateway, request)
-        left_s = deadline - loop.time()
-        if left_s <= 0 or _is_due(request, topics):
-            break
-        has_changed = partial(_has_changed, request, request.marks(image))
-        ids = [topic.topic_id for topic in request.known(image)]
-        is_changed = await gateway.watch.wait(image, ids, has_changed, left_s)
-        if gateway.watch.is_closed or not (is_changed or request.may_have_grown):
-            break
-        read = None if call.is_long else _at_once(gateway, request)
-    return await call.step(lambda: fetch_answer(call, topics))
 
 
 def _has_changed(request: FetchRequest, marks: Sequence[object], image: Image) -> bool:

@@ -125,11 +125,12 @@ class Watch:
 
     def _look(self) -> None:
         self._next_look = None
-        image = self._topics.image_at_hand()
-        if image is None:
+        if self._topics.is_behind():
             self._reading = asyncio.ensure_future(self._read())
             return
-        self.saw(image)
+        image = self._topics.last_seen
+        if image is not None and image is not self._image:
+            self.saw(image)
         self._look_later()
 
     async def _read(self) -> None:

@@ -41,6 +41,20 @@ def test_one_that_is_idle_is_closed_without_a_warning(
     assert "connection closed" not in caplog.text
 
 
+def test_idle_ones_are_closed_a_few_in_each_sweep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparklog.wire.serving.server.SWEPT", 1)
+    monkeypatch.setattr("sparklog.wire.serving.server.SWEEP_S", 0.01)
+    values = {"connections_max_idle_ms": 1}
+    with (
+        gateway(tmp_path / "log", **values) as running,
+        Client(running.port) as first,
+        Client(running.port) as second,
+    ):
+        assert (first.receive_frame(), second.receive_frame()) == (b"", b"")
+
+
 @pytest.mark.usefixtures("no_collector")
 def test_one_that_was_closed_is_freed_without_the_collector(running: RunningGateway) -> None:
     with Client(running.port) as client:

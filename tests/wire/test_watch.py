@@ -32,9 +32,13 @@ class Topics:
         self.image = self.image.apply([edit], Stamp(version, str(version), 0))
         return self.image
 
-    def image_at_hand(self) -> Image | None:
+    @property
+    def last_seen(self) -> Image:
+        return self.image
+
+    def is_behind(self) -> bool:
         self.looks += 1
-        return self.image if self.is_at_hand else None
+        return not self.is_at_hand
 
     async def newest(self) -> Image:
         if self.is_gone:

@@ -7,9 +7,9 @@
     call            one request for a handler
     failed          the answer where a handler fails
 
-A handler takes a Call and returns an Outcome: a Reply, or an awaitable or a Later of an Outcome. Work that depends on
-the order of arrival is done in the call itself, not when the result is awaited. A reply is the
-pieces of the answer's body, in order; None is no answer (acks=0).
+A handler takes a Call and returns an Outcome: a Reply, or an awaitable or a Later of an Outcome.
+Work that depends on the order of arrival is done in the call itself, not when the result is
+awaited. A reply is the pieces of the answer's body, in order; None is no answer (acks=0).
 """
 
 from collections.abc import Callable, Mapping

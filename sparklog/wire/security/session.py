@@ -16,6 +16,7 @@ class Session:
         "address",
         "commit_form",
         "exchange",
+        "fetch",
         "has_raw_tokens",
         "is_refused",
         "listener",
@@ -43,6 +44,8 @@ class Session:
         """The form of its last commit of offsets; None if there is none."""
         self.exchange: Exchange | None = None
         """The authentication in progress."""
+        self.fetch: Any = None
+        """The last fetch, if it found nothing: the next one may repeat it (`handlers.fetch`)."""
         self.has_raw_tokens = False
         """Whether SASL messages come without headers: so after a handshake of version 0."""
         self.is_refused = False

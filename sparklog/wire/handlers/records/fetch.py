@@ -13,9 +13,9 @@ from functools import partial
 from typing import Final
 
 from sparklog.errors import ErrorCode, MissingFileError, StorageError
-from sparklog.metadata.state.image import Image
+from sparklog.metadata.state.image import Image, TopicImage
 from sparklog.wire.gateway import Gateway, are_open
-from sparklog.wire.handlers.call import Call, Later, Outcome
+from sparklog.wire.handlers.call import Call, Later, Outcome, Reply
 from sparklog.wire.handlers.records.fetch_bodies import (
     FULL_FETCH,
     FetchAsked,
@@ -35,6 +35,10 @@ Topics = Sequence[TopicFetched]
 
 def fetch(call: Call) -> Outcome:
     """Return the answer, or wait for it. Only a long request keeps its bytes until it is read."""
+    before, call.session.fetch = call.session.fetch, None
+    if before is not None and before.is_repeated_by(call):
+        repeated: Outcome = before.repeat(call)
+        return repeated
     return _at_length(call) if call.is_long else _answer(call, _asked(call))
 
 
@@ -48,7 +52,6 @@ def _asked(call: Call) -> FetchAsked:
 
 
 def _answer(call: Call, asked: FetchAsked) -> Outcome:
-    call.let_go()
     if asked.session_epoch not in FULL_FETCHES:
         return fetch_answer(call, (), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     return _Fetch(call, asked).read()
@@ -57,18 +60,55 @@ def _answer(call: Call, asked: FetchAsked) -> Outcome:
 class _Fetch:
     """A fetch that is answered when its answer is due: it reads, waits for a change, and reads.
 
-    It needs no task: thousands of idle consumers wait at a gateway.
+    Thousands of idle consumers wait at a gateway. So a fetch needs no task; and if it has found
+    nothing, and its client asks the same again, it goes on with its answer as long as its topics
+    stay the same.
     """
 
-    __slots__ = ("_call", "_end_ms", "_gateway", "_request")
+    __slots__ = (
+        "_body",
+        "_call",
+        "_end_ms",
+        "_gateway",
+        "_has_changed",
+        "_principal",
+        "_reply",
+        "_request",
+        "_seen",
+        "_topics",
+    )
 
     def __init__(self, call: Call, asked: FetchAsked) -> None:
-        self._call, self._gateway = call, call.gateway
+        self._gateway = call.gateway
         self._request = FetchRequest(call, asked)
-        self._end_ms = call.gateway.clock.boot_ms() + asked.max_wait_ms
+        # With a rack the answer also depends on the other instances.
+        is_kept = not (call.is_long or asked.rack)
+        self._body = _body(call) if is_kept else b""
+        """The request without its header; b"" if it is not to be repeated."""
+        self._topics: Topics = ()
+        """The answers that are not due yet."""
+        self._seen: Sequence[TopicImage] = ()
+        """The topics when they were read, by the grants of `_principal`."""
+        self._reply: Reply = None
+        self._begin(call)
+
+    def _begin(self, call: Call) -> None:
+        self._call = self._request.call = call
+        self._end_ms = self._gateway.clock.boot_ms() + self._request.asked.max_wait_ms
+        call.let_go()
+
+    def is_repeated_by(self, call: Call) -> bool:
+        """Whether a later request of the client asks the same."""
+        return call.version == self._call.version and _body(call) == self._body
+
+    def repeat(self, call: Call) -> Outcome:
+        """Return the answer of a request that asks the same, or wait for it."""
+        self._begin(call)
+        return self._read_again()
 
     def read(self) -> Outcome:
         """Return the answer, or wait for it."""
+        self._principal = self._call.session.principal
         found = None if self._call.is_long else _at_once(self._gateway, self._request)
         return self._read_files() if found is None else self._take(*found)
 
@@ -83,26 +123,55 @@ class _Fetch:
     def _take(self, image: Image, topics: Topics) -> Outcome:
         """Return the answer if it is due; otherwise wait for an image that may change it."""
         request = self._request
-        left_ms = self._end_ms - self._gateway.clock.boot_ms()
-        if left_ms <= 0 or _is_due(request, topics):
+        if _is_due(request, topics):
             return self._told(topics)
-        has_changed = partial(_has_changed, request, request.marks(image))
-        ids = [topic.topic_id for topic in request.known(image)]
-        changed = self._gateway.watch.wait(image, ids, has_changed, left_ms / 1000)
-        return Later(changed, partial(self._go_on, topics))
+        known = (image.topic(one.topic_id) for one in request.known(image))
+        self._seen = [topic for topic in known if topic is not None]
+        self._has_changed = partial(_has_changed, request, request.marks(image))
+        self._topics, self._reply = topics, None
+        return self._wait(image)
 
-    def _go_on(self, topics: Topics, changed: "asyncio.Future[bool]") -> Outcome:
+    def _wait(self, image: Image) -> Outcome:
+        left_ms = self._end_ms - self._gateway.clock.boot_ms()
+        if left_ms <= 0:
+            return self._found_too_little()
+        ids = [one.description.topic_id for one in self._seen]
+        changed = self._gateway.watch.wait(image, ids, self._has_changed, left_ms / 1000)
+        return Later(changed, self._go_on)
+
+    def _go_on(self, changed: "asyncio.Future[bool]") -> Outcome:
         """Read again if the answer may be another one than before the wait."""
         may_differ = changed.result() or self._request.may_have_grown
         if self._gateway.watch.is_closed or not may_differ:
-            return self._told(topics)
-        return self.read()
+            return self._found_too_little()
+        return self._read_again()
+
+    def _read_again(self) -> Outcome:
+        """As `read`; the answers stay as long as the topics and the client's grants do."""
+        image = self._gateway.topics.image_at_hand(is_newest=True)
+        if image is None or self._principal is not self._call.session.principal:
+            return self.read()
+        is_same = all(image.topic(one.description.topic_id) is one for one in self._seen)
+        return self._wait(image) if is_same else self.read()
+
+    def _found_too_little(self) -> Outcome:
+        has_batches = any(one.size for topic in self._topics for one in topic.partitions)
+        if not self._body or has_batches:
+            return self._told(self._topics)
+        self._call.session.fetch = self
+        if self._reply is None:
+            self._reply = fetch_answer(self._call, self._topics)
+        return self._reply
 
     def _told(self, topics: Topics) -> Outcome:
         call = self._call
         if call.is_long:
             return call.step(lambda: fetch_answer(call, topics))
         return fetch_answer(call, topics)
+
+
+def _body(call: Call) -> bytes:
+    return bytes(call.frame[call.header.body_at :])
 
 
 def _at_once(gateway: Gateway, request: FetchRequest) -> tuple[Image, Topics] | None:

@@ -76,13 +76,12 @@ class _Limits(NamedTuple):
 class FetchRequest:
     """A request, and values derived from it."""
 
-    __slots__ = ("_known", "asked", "call", "is_cut_short", "isolation", "max_bytes", "min_bytes")
+    __slots__ = ("asked", "call", "is_cut_short", "isolation", "max_bytes", "min_bytes")
 
     def __init__(self, call: Call, asked: FetchAsked) -> None:
         self.call = call
         self.asked = asked
         self.isolation = asked.isolation
-        self._known: tuple[Image, Sequence[TopicDescription]] | None = None
         self.is_cut_short = False
         """True if the last `read` ended early, for want of time or of memory.
 
@@ -94,10 +93,8 @@ class FetchRequest:
 
     def known(self, image: Image) -> Sequence[TopicDescription]:
         """Return the topics of the request that exist."""
-        if self._known is None or self._known[0] is not image:
-            found = (_topic(image, one.topic) for one in self.asked.topics)
-            self._known = image, [topic for topic in found if topic is not None]
-        return self._known[1]
+        found = (_topic(image, one.topic) for one in self.asked.topics)
+        return [topic for topic in found if topic is not None]
 
     def marks(self, image: Image) -> Sequence[object]:
         """Return numbers of the logs: as long as they stay the same, the batches do, too."""

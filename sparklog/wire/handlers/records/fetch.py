@@ -83,7 +83,7 @@ class _Fetch:
         self._request = FetchRequest(call, asked)
         # With a rack the answer also depends on the other instances.
         is_kept = not (call.is_long or asked.rack)
-        self._body = _body(call) if is_kept else b""
+        self._body = bytes(_body(call)) if is_kept else b""
         """The request without its header; b"" if it is not to be repeated."""
         self._topics: Topics = ()
         """The answers that are not due yet."""
@@ -170,8 +170,8 @@ class _Fetch:
         return fetch_answer(call, topics)
 
 
-def _body(call: Call) -> bytes:
-    return bytes(call.frame[call.header.body_at :])
+def _body(call: Call) -> memoryview:
+    return call.frame[call.header.body_at :]
 
 
 def _at_once(gateway: Gateway, request: FetchRequest) -> tuple[Image, Topics] | None:

@@ -135,7 +135,7 @@ class AdminClient:
 
         Raises UnknownTopicError before anything is deleted when one of them does not exist.
         """
-        ids = [self._catalog.topic(name).topic_id for name in names]
+        ids = [topic.topic_id for topic in self._catalog.named(names)]
         self._catalog.log.commit(partial(without, topic_ids=ids, now_ms=self._clock.now_ms()))
 
     def undelete_topic(self, name: str, *, topic_id: str | None = None) -> TopicDescription:
@@ -162,7 +162,7 @@ class AdminClient:
         """Return topics by name, without `names` all of them. Raises UnknownTopicError."""
         if names is None:
             return list(self._catalog.topics().values())
-        return [self._catalog.topic(name) for name in names]
+        return self._catalog.named(names)
 
     def describe_configs(self, topic: str) -> list[ConfigEntry]:
         """Return all configs of a topic, with defaults, sorted by key. Raises UnknownTopicError."""
@@ -215,7 +215,11 @@ class AdminClient:
         offsets: dict[str, dict[int, int]] = {}
         for place, offset in by_place(before).items():
             offsets.setdefault(place.topic, {})[place.partition] = offset
-        topics = [self._deletable(name, partitions) for name, partitions in offsets.items()]
+        topics = self._catalog.named(offsets)
+        for topic in topics:
+            for partition in offsets[topic.name]:
+                check_partition(topic, partition)
+            check_deletable(topic)
         self._catalog.commit_all(
             [
                 Write(topic=topic, plan=partial(_trimmed, before=offsets[topic.name]))
@@ -260,13 +264,6 @@ class AdminClient:
         number = None if partition is None else place_of((topic, partition)).partition
         return rebuild_indexes(self._catalog, topic, number)
 
-    def _deletable(self, name: str, partitions: Iterable[int]) -> TopicDescription:
-        topic = self._catalog.topic(name)
-        for partition in partitions:
-            check_partition(topic, partition)
-        check_deletable(topic)
-        return topic
-
     def list_offsets(
         self, wanted: Mapping[Place, int], *, isolation_level: str = READ_UNCOMMITTED
     ) -> dict[TopicPartition, TimestampOffset]:
@@ -279,8 +276,7 @@ class AdminClient:
         """
         places = by_place(wanted)
         names = dict.fromkeys(partition.topic for partition in places)
-        topics = [self._catalog.topic(name) for name in names]
-        readers = TopicReader.open_all(self._catalog, topics)
+        readers = TopicReader.open_all(self._catalog, self._catalog.named(names))
         return {
             partition: readers[partition.topic].list_offset(
                 partition.partition, timestamp, isolation_level

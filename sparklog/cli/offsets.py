@@ -91,8 +91,7 @@ def get_offsets(arguments: GetOffsetsArguments) -> None:
 
     is_wanted = _filter(arguments)
     catalog = arguments.catalog_as_of()
-    for name in arguments.names or ():
-        catalog.topic(name)
+    catalog.named(arguments.names or ())
     timestamp = parse_list_time(arguments.time, catalog.clock.now_ms())
     topics = catalog.topics()
     places = [

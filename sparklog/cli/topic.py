@@ -122,7 +122,7 @@ def describe(arguments: DescribeArguments) -> None:
 
     catalog = arguments.catalog()
     names = _names(arguments)
-    topics = [catalog.topic(name) for name in names] or list(catalog.topics().values())
+    topics = catalog.named(names) if names else list(catalog.topics().values())
     image = catalog.image(*topics)  # opened together: each alone would read the runs anew
     for topic in topics:
         partitions = _partitions(topic, image.topics[topic.topic_id])

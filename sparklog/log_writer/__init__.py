@@ -27,7 +27,6 @@ from sparklog.log_writer.plan import (
     config_of,
     plan_write,
     plan_write_on,
-    plan_write_to,
     shared_bytes_max,
 )
 from sparklog.log_writer.segment_file import SegmentFile
@@ -53,7 +52,6 @@ __all__ = [
     "mixed",
     "plan_write",
     "plan_write_on",
-    "plan_write_to",
     "shared_bytes_max",
     "takes_all_of_now",
     "write_of",

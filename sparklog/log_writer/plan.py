@@ -123,14 +123,8 @@ def plan_write(catalog: Catalog, topic: str, options: WriteOptions) -> WritePlan
     Raises UnknownTopicError, and InvalidTopicError for an internal topic.
     """
     check_not_internal(topic)
-    return plan_write_to(catalog, catalog.topic(topic), options)
-
-
-def plan_write_to(
-    catalog: Catalog, description: TopicDescription, options: WriteOptions
-) -> WritePlan:
-    """Return the plan of a write to a topic that is known already, from the newest image."""
-    return plan_write_on(catalog.topic_image(description), catalog.clock.now_ms(), options)
+    image = catalog.topic_image(catalog.topic(topic))
+    return plan_write_on(image, catalog.clock.now_ms(), options)
 
 
 def plan_write_on(topic: TopicImage, now_ms: int, options: WriteOptions) -> WritePlan:

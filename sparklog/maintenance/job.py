@@ -78,7 +78,7 @@ class JobContext:
         """Return these topics, or all if none is named. Raises UnknownTopicError."""
         if not names:
             return list(self.catalog.topics().values())
-        return [self.catalog.topic(name) for name in names]
+        return self.catalog.named(names)
 
     def open_together(self, topics: Iterable[TopicDescription]) -> None:
         """Open these topics: each alone would read the runs anew.

@@ -135,15 +135,19 @@ class Catalog:
 
     def topic(self, name: str) -> TopicDescription:
         """Return a topic. Raises UnknownTopicError, which names the nearest topics."""
-        topics = self.topics()
-        if name not in topics:
-            near = get_close_matches(name, topics, n=3)
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            raise UnknownTopicError(
-                f"unknown topic {name!r} (topics are not made on first use){hint}",
-                topic=name,
-            )
-        return topics[name]
+        return self.named([name])[0]
+
+    def named(self, names: Iterable[str]) -> list[TopicDescription]:
+        """Return the topics of these names, in their order, by one look at the metadata log.
+
+        Raises UnknownTopicError for the first that does not exist, as `topic` does.
+        """
+        topics, found = self.topics(), []
+        for name in names:
+            if name not in topics:
+                raise _unknown(name, topics)
+            found.append(topics[name])
+        return found
 
     def topic_image(self, topic: TopicDescription) -> TopicImage:
         """Return a topic as it is now. Raises ForgottenTopicError."""
@@ -255,6 +259,15 @@ def parameters_of(names: Iterable[str], edits: Collection[TopicEdit]) -> dict[st
         )
         found |= {"logStartOffsets": starts} if starts else {}
     return found
+
+
+def _unknown(name: str, topics: Collection[str]) -> UnknownTopicError:
+    """Return the error of a topic that does not exist; it names the nearest topics."""
+    near = get_close_matches(name, topics, n=3)
+    hint = f"; did you mean {' or '.join(near)}?" if near else ""
+    return UnknownTopicError(
+        f"unknown topic {name!r} (topics are not made on first use){hint}", topic=name
+    )
 
 
 def topic_of(image: Image, topic: TopicDescription) -> TopicImage:

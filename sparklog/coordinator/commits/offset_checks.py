@@ -25,8 +25,9 @@ def check_offsets(
     characters.
     """
     _check_group_id(group_id)
-    for place, one in offsets.items():
-        check_partition(catalog.topic(place.topic), place.partition)
+    topics = catalog.named(place.topic for place in offsets)
+    for topic, (place, one) in zip(topics, offsets.items(), strict=True):
+        check_partition(topic, place.partition)
         if not 0 <= one.offset <= OFFSET_MAX:
             raise OffsetOutOfRangeError(
                 f"{place}: offset {one.offset}; allowed are 0 to {OFFSET_MAX}"

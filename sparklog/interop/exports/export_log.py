@@ -127,7 +127,7 @@ _Job = tuple[TopicImage, TopicPartition]
 def _topics(catalog: Catalog, names: Sequence[str] | None) -> list[TopicDescription]:
     if names is None:
         return [one for name, one in catalog.topics().items() if name not in RESERVED_TOPICS]
-    return [catalog.topic(name) for name in dict.fromkeys(names)]
+    return catalog.named(dict.fromkeys(names))
 
 
 def _partitions_of(topic: TopicDescription) -> list[TopicPartition]:

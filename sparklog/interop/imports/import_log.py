@@ -36,7 +36,7 @@ from sparklog.interop.imports.offsets_topic import check_adoptable, check_settle
 from sparklog.interop.staging import check_finished
 from sparklog.interop.transactions import Span, spans_of, with_spans
 from sparklog.log.names import RESERVED_TOPICS
-from sparklog.metadata.catalog import Catalog, Write
+from sparklog.metadata.catalog import Catalog, Write, topic_of
 from sparklog.metadata.state.edit import Done, TopicEdit
 from sparklog.metadata.state.image import PartitionLog, TopicImage
 from sparklog.model import OffsetRange, SegmentEntry, TopicDescription, TopicPartition
@@ -181,9 +181,9 @@ def _works(
         link=options.link,
         durable=options.flush,
     )
-    works = []
+    works, opened = [], catalog.image(*topics.values())
     for name, parts in sources.items():
-        image = catalog.topic_image(topics[name])
+        image = topic_of(opened, topics[name])
         for one in parts:
             log = image.partition(one.topic_partition.partition)
             known = Known(
@@ -278,7 +278,7 @@ def _topics(
     if groups is not None:
         admin.create_log_dir()
         check_adoptable(offsets_topic(catalog, catalog.clock, groups), groups, given)
-    return {name: catalog.topic(name) for name in sources}
+    return {topic.name: topic for topic in catalog.named(sources)}
 
 
 def _known(catalog: Catalog) -> Mapping[str, TopicDescription]:

@@ -78,7 +78,7 @@ def _chosen(context: JobContext, names: Sequence[str]) -> list[TopicDescription]
         return [*image.names.values(), *image.deleted]
     deleted = [topic for topic in image.deleted if topic.name in names]
     gone = {topic.name for topic in deleted} - image.names.keys()
-    return [*(context.catalog.topic(name) for name in names if name not in gone), *deleted]
+    return [*context.catalog.named(name for name in names if name not in gone), *deleted]
 
 
 def _listing(

@@ -14,10 +14,10 @@ from sparklog.log_writer import (
     in_order,
     mixed,
     plan_write,
-    plan_write_to,
+    plan_write_on,
     write_of,
 )
-from sparklog.metadata.catalog import Catalog, Landed, Write
+from sparklog.metadata.catalog import Catalog, Landed, Write, topic_of
 from sparklog.model import TopicPartition
 from sparklog.spark.writing.produce_result import ProduceResult
 from sparklog.spark.writing.write_task import TopicSegments, WriteTask
@@ -65,10 +65,11 @@ class WriteJob:
             plans = {topic: plan_write(catalog, topic, options)}
         else:
             topics = catalog.topics()
-            catalog.image(*topics.values())  # opened together: each alone would read the runs anew
+            # Opened together: each alone would read the runs anew.
+            image, now_ms = catalog.image(*topics.values()), catalog.clock.now_ms()
             plans = {
-                name: plan_write_to(catalog, topics[name], options)
-                for name in topics
+                name: plan_write_on(topic_of(image, topic), now_ms, options)
+                for name, topic in topics.items()
                 if name not in INTERNAL_TOPICS
             }
         seed = int.from_bytes(os.urandom(6), "big")

@@ -10,7 +10,7 @@ import pytest
 
 from sparklog.record import kernels
 from tests.command_line import CommandLine
-from tests.opening import note_openings
+from tests.opening import note_looks, note_openings
 
 ENTRY = '{"topic":"t","partition":0,"offset":1}'
 
@@ -59,6 +59,16 @@ class TestTime:
         three.done("get-offsets", "--topic", "flight.*")
 
         assert openings == [["flight.log", "flights"]]
+
+    def test_several_names_cost_no_more_looks_at_the_metadata_than_one(
+        self, three: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        looks = note_looks(monkeypatch)
+        three.done("get-offsets", "flights")
+        count = len(looks)
+        three.done("get-offsets", "flights", "flight.log", "other")
+
+        assert len(looks) == 2 * count
 
     def test_json_of_an_end_has_none(self, flights: CommandLine) -> None:
         (found,) = flights.done("get-offsets", "-p1", "--format", "json").json

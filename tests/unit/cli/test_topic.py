@@ -5,7 +5,7 @@ import pytest
 from sparklog.metadata.state.edit import OpenTransaction
 from tests.command_line import CommandLine
 from tests.edits import edited
-from tests.opening import note_openings
+from tests.opening import note_looks, note_openings
 from tests.transactions import Client, new_log_dir
 
 
@@ -101,6 +101,17 @@ class TestDescribe:
         flights.done("topic", "describe")
 
         assert openings == [["flights", "trains"]]
+
+    def test_several_names_cost_no_more_looks_at_the_metadata_than_one(
+        self, flights: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        flights.done("topic", "create", "trains")
+        looks = note_looks(monkeypatch)
+        flights.done("topic", "describe", "flights")
+        count = len(looks)
+        flights.done("topic", "describe", "flights", "trains")
+
+        assert len(looks) == 2 * count
 
     def test_a_topic_that_is_named_twice_is_shown_once(self, flights: CommandLine) -> None:
         twice = flights.done("topic", "describe", "flights", "flights", "--topic", "flights")

@@ -33,6 +33,7 @@ from tests.broker_files import TRANSACTIONAL, batch, marker, write_indexes, writ
 from tests.compat.cases import BROKER
 from tests.edits import NOW_MS, appending, at, segment
 from tests.logs import append, columns, new_topic, rows, values
+from tests.opening import note_looks
 from tests.unit.interop.conftest import Interop, export
 
 LOG = f"{0:020d}.log"
@@ -55,6 +56,18 @@ class TestFiles:
                     assert (tmp_path / "out" / name / path.name).read_bytes() == path.read_bytes()
             epochs = tmp_path / "out" / name / checkpoints.LEADER_EPOCH
             assert epochs.read_bytes() == (BROKER / name / checkpoints.LEADER_EPOCH).read_bytes()
+
+    def test_many_topics_cost_no_more_looks_at_the_metadata_than_one(
+        self, interop: Interop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in "abc":
+            new_topic(interop.log_dir, name, 1)
+        looks = note_looks(monkeypatch)
+        export(interop, tmp_path / "one", ExportOptions(topics=["a"]))
+        count = len(looks)
+        export(interop, tmp_path / "three", ExportOptions(topics=["a", "b", "c"]))
+
+        assert len(looks) == 2 * count
 
     def test_segments_of_ours_are_sealed_on_the_way(self, interop: Interop, tmp_path: Path) -> None:
         new_topic(interop.log_dir, partitions=1, config=OWN_FILES)

@@ -23,6 +23,7 @@ from tests.broker_files import (
 )
 from tests.compat.cases import BROKER
 from tests.logs import append
+from tests.opening import note_looks
 from tests.partitions import message_set
 from tests.unit.interop.conftest import NO_PRODUCERS, TRUST, Interop
 
@@ -198,6 +199,19 @@ class TestFirst:
         assert interop.catalog.topic("b").configs == {"retention.ms": "5"}
         interop.run()
         assert sorted(interop.catalog.topics()) == ["__metrics", "a", "b"]
+
+    def test_many_topics_cost_no_more_looks_at_the_metadata_than_one(
+        self, interop: Interop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        interop.partition("a-0")
+        looks = note_looks(monkeypatch)
+        interop.run(TRUST)
+        count = len(looks)
+        for name in ("b-0", "c-0"):
+            interop.partition(name)
+        replace(interop, log_dir=tmp_path / "other").run(TRUST)
+
+        assert len(looks) == 2 * count
 
     def test_a_topic_that_is_there_grows(self, interop: Interop) -> None:
         AdminClient(str(interop.log_dir)).create_topics([NewTopic("t", 1)])

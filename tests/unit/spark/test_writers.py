@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,14 @@ from sparklog.errors import (
     UnknownTopicError,
     UsageError,
 )
+from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.codec.entry import Entry
 from sparklog.spark.writing import writers
 from sparklog.spark.writing.produce_result import ProduceResult
 from sparklog.spark.writing.write_job import WriteJob
 from sparklog.spark.writing.writers import BatchWriter, StreamWriter, Written
 from tests.logs import all_values, catalog, log_files, new_topic, rows, values
+from tests.opening import folded, requests_for
 
 COLUMNS = ("value", "partition")
 
@@ -80,6 +83,17 @@ class TestMemory:
 
         assert {path.parts[-3][0] for path in log_files(log_dir)} == {"u"}
         assert {name: len(all_values(log_dir, name)) for name in counts} == counts
+
+
+class TestPlan:
+    def test_of_all_topics_costs_no_more_requests_than_of_one(self) -> None:
+        def requests(count: int) -> int:
+            files = folded(count)
+            parsed, _ = parse_options(SOURCE_OPTIONS, {})
+            plan = partial(WriteJob.planned, Catalog(files), parsed, (*COLUMNS, "topic"))
+            return requests_for(files, plan)
+
+        assert requests(9) == requests(1)
 
 
 class TestBatch:

@@ -14,6 +14,7 @@ from sparklog.log.names import CLUSTER_METADATA
 from sparklog.maintenance.job import Job, JobContext, Outcome
 from sparklog.maintenance.runner import JobRun, StepReport
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.follow import FollowedLog
 from sparklog.metadata.state.edit import Edit, TopicEdit
 from sparklog.metadata.state.image import TopicImage
 from sparklog.model import TopicDescription
@@ -59,6 +60,7 @@ def make_unreadable(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         return read(catalog, topic)
 
     monkeypatch.setattr(Catalog, "topic_image", read_others)
+    monkeypatch.setattr(FollowedLog, "known", lambda _log, _topic_id: None)
 
 
 def run(

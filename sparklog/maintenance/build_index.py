@@ -91,7 +91,7 @@ def build_index(
 def _needed(
     context: JobContext, topic: TopicDescription, options: Mapping[str, Any]
 ) -> list[_Needed]:
-    image = context.catalog.topic_image(topic)
+    image = context.to_plan(topic)
     asked = "rebuild" if options["rebuild"] else "check" if options["check"] else None
     sizes = _sizes(context.files, topic) if options.get("list") and not asked else None
     needed = []

@@ -53,7 +53,9 @@ def build_table(
 
     `options["rebuild"]`: empty the table first, and begin at the log start.
     """
-    for topic in context.topics(topics):
+    chosen = context.topics(topics)
+    context.open_together(one for one in chosen if "sparklog.table.enable" in one.configs)
+    for topic in chosen:
         try:
             config = TopicConfig.parse(topic.configs)
             if config.table_enable:

@@ -87,6 +87,14 @@ class JobContext:
         """
         self.catalog.log.sound_image([topic.topic_id for topic in topics])
 
+    def to_plan(self, topic: TopicDescription) -> TopicImage:
+        """Return a topic to plan on: as `open_together` found it, or as of a later commit or look.
+
+        It takes no request more for each topic. So the commit must make the plan again, or check
+        it. Raises ForgottenTopicError.
+        """
+        return self.catalog.log.known(topic.topic_id) or self.catalog.topic_image(topic)
+
     def image(self, topic: TopicDescription) -> TopicImage:
         """Return a topic as it is now. Raises ForgottenTopicError, also while vacuum erases it."""
         image = self.catalog.topic_image(topic)

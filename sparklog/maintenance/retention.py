@@ -61,7 +61,7 @@ def retention(
     context.open_together(chosen)
     for topic in chosen:
         try:
-            removals = _removals(context.catalog.topic_image(topic), context.clock.now_ms())
+            removals = _removals(context.to_plan(topic), context.clock.now_ms())
         except SparklogError as error:
             yield failing_step(topic.name, error)
             continue

@@ -131,6 +131,12 @@ class FollowedLog:
             raise MissingFileError(f"{CLUSTER_METADATA}: the log was not read yet")
         return image
 
+    def known(self, topic_id: str) -> TopicImage | None:
+        """Return a topic as of the version read last, without a look; None if it is not open."""
+        image = self._image
+        topic = None if image is None else image.topic(topic_id)
+        return topic if topic is not None and topic.is_open else None
+
     def current(self) -> Image | None:
         """Return the image read last if no commit came since, without reading a file.
 

@@ -54,7 +54,11 @@ def compact(
     `options["force"]`: whatever the dirty ratio is. `options["reindex"]`: do not use the existing
     key indexes; read the keys of clean segments, and rewrite these segments with new key indexes.
     """
-    for topic in context.topics(topics):
+    chosen = context.topics(topics)
+    context.open_together(
+        one for one in chosen if "compact" in one.configs.get("cleanup.policy", "")
+    )
+    for topic in chosen:
         try:
             yield from _rounds(context, topic, options)
         except SparklogError as error:
@@ -94,7 +98,7 @@ def _rounds(
     reached: dict[int, int] = {}
     while True:
         now_ms = context.clock.now_ms()
-        partitions = _due(context.catalog.topic_image(topic), config, now_ms, options, reached)
+        partitions = _due(context.to_plan(topic), config, now_ms, options, reached)
         if not partitions:
             return
         reached |= {one.plan.partition: one.next_offset for one in partitions}

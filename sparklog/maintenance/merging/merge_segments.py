@@ -57,7 +57,7 @@ def merge_segments(
 
 
 def _groups(context: JobContext, topic: TopicDescription, *, seal: bool) -> list[Group]:
-    image = context.catalog.topic_image(topic)
+    image = context.to_plan(topic)
     config = TopicConfig.parse(topic.configs)
     limits = MergeLimits.of(config)
     before_ms = context.clock.now_ms() - config.shared_segment_max_age_ms

@@ -4,12 +4,18 @@ import pytest
 
 from sparklog.admin import AdminClient
 from sparklog.errors import CorruptMetadataError, UnknownTopicError
-from sparklog.maintenance.job import failing_step
+from sparklog.fleet import LocalFleet
+from sparklog.maintenance.job import JobContext, failing_step
 from sparklog.maintenance.registry import JOBS
 from sparklog.maintenance.runner import executed
+from sparklog.metadata.catalog import Catalog
+from tests.logs import append
 from tests.maintenance import context_of, new_topic, run
-from tests.opening import fold_now, make_damaged, note_openings
+from tests.opening import fold_now, folded, make_damaged, note_openings, requests_for
 from tests.partitions import Partition
+
+CONFIGS = {"cleanup.policy": "compact,delete", "sparklog.table.enable": "true"}
+"""Configs of a topic that every job works on."""
 
 
 class TestTopics:
@@ -26,18 +32,68 @@ class TestTopics:
 
 class TestOpened:
     @pytest.mark.parametrize(
-        "name", ["build_index", "merge_segments", "retention", "vacuum", "verify"]
+        "name",
+        [
+            "build_index",
+            "build_table",
+            "compact",
+            "merge_segments",
+            "retention",
+            "vacuum",
+            "verify",
+        ],
     )
     def test_all_topics_of_a_job_are_opened_together(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
         for topic in "abcd":
-            new_topic(tmp_path / "log", topic)
+            new_topic(tmp_path / "log", topic, config=CONFIGS)
         AdminClient(tmp_path / "log").delete_topics(["d"])
         openings = note_openings(monkeypatch, tmp_path / "log")
         run(JOBS[name].job, tmp_path / "log", dry_run=True, **JOBS[name].options())
 
         assert openings == [["a", "b", "c"]]
+
+    @pytest.mark.parametrize("name", ["build_table", "compact"])
+    def test_topics_that_a_job_passes_over_are_not_opened(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        new_topic(tmp_path / "log", "plain")
+        openings = note_openings(monkeypatch, tmp_path / "log")
+        run(JOBS[name].job, tmp_path / "log", dry_run=True, **JOBS[name].options())
+
+        assert openings == []
+
+    @pytest.mark.parametrize("name", ["build_index", "compact", "merge_segments", "retention"])
+    def test_many_topics_cost_no_more_requests_than_one(self, name: str) -> None:
+        def requests(count: int, *, is_named: bool) -> int:
+            files = folded(count, CONFIGS)
+            context = JobContext(Catalog(files), LocalFleet())
+            names = [f"t{number}" for number in range(count) if is_named]
+            job = JOBS[name]
+            return requests_for(files, lambda: list(job.job(context, names, job.options())))
+
+        assert requests(9, is_named=False) == requests(1, is_named=False)
+        assert requests(9, is_named=True) == requests(1, is_named=True)
+
+    def test_a_plan_is_as_of_the_last_look(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "log", "t", 1)
+        context = context_of(log_dir)
+        (topic,) = context.topics([])
+        context.open_together([topic])
+        append(log_dir, 0, ["a"])
+
+        assert context.to_plan(topic).partition(0).log_end_offset == 0
+        assert context.image(topic).partition(0).log_end_offset == 1
+        assert context.to_plan(topic).partition(0).log_end_offset == 1
+
+    def test_a_topic_that_is_not_open_is_opened_for_a_plan(self, tmp_path: Path) -> None:
+        new_topic(tmp_path / "log", "t", 1)
+        fold_now(tmp_path / "log")
+        context = context_of(tmp_path / "log")
+        (topic,) = context.topics([])
+
+        assert context.to_plan(topic).partition(0).log_end_offset == 0
 
     def test_one_that_cannot_be_opened_fails_alone(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

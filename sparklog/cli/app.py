@@ -24,7 +24,7 @@ from typer.exceptions import TyperException
 
 import sparklog
 from sparklog.cli.arguments import HELP_OPTIONS, CommonArguments
-from sparklog.cli.output import say, warn
+from sparklog.cli.output import say, tell_error, warn
 from sparklog.errors import InvalidOptionError, SparklogError, SparklogWarning
 
 NAME = "sparklog"
@@ -173,8 +173,7 @@ def _explain(error: Exception) -> int:
 
 
 def _fail(message: str, code: int) -> int:
-    line = " ".join(message.split("\n"))
-    say(f"sparklog: error: {line}")
+    tell_error(message)
     return code
 
 

@@ -19,6 +19,7 @@ from sparklog.cli.arguments import (
     one_topic,
 )
 from sparklog.cli.completion import topic_names
+from sparklog.cli.damage import Damage
 from sparklog.cli.output import print_json
 from sparklog.cli.positions import parse_list_time
 from sparklog.errors import InvalidOptionError, UsageError
@@ -84,9 +85,11 @@ def get_offsets(arguments: GetOffsetsArguments) -> None:
     """Print topic:partition:offset, for the end, the start or a time.
 
     With --spark a partition without a record from that time on is given its log end offset: Spark
-    would begin at the earliest offset of a partition that is not named.
+    would begin at the earliest offset of a partition that is not named. What is damaged is told on
+    stderr; the exit code is then 1, and --spark prints nothing.
     """
     from sparklog.log_reader import TopicReader
+    from sparklog.metadata.catalog import topic_of
     from sparklog.record.kernels import run_plain
 
     is_wanted = _filter(arguments)
@@ -105,16 +108,24 @@ def get_offsets(arguments: GetOffsetsArguments) -> None:
     if timestamp not in (LATEST, EARLIEST) and len(places) <= _PLAIN_MAX:
         run_plain()
     found: dict[TopicPartition, int] = {}
+    damage = Damage()
     names = dict.fromkeys(place.topic for place in places)
-    readers = TopicReader.open_all(catalog, [topics[name] for name in names])
+    image, sound = damage.sound(catalog, [topics[name] for name in names])
+    readers = {
+        topic.name: TopicReader(catalog.files, topic, topic_of(image, topic)) for topic in sound
+    }
     for place in places:
-        reader = readers[place.topic]
-        answer = reader.list_offset(place.partition, timestamp, arguments.isolation)
-        if arguments.spark:
-            end = reader.partition(place.partition).end_offset(arguments.isolation)
-            found[place] = end if answer.offset < 0 else answer.offset
-        elif answer.offset >= 0:
-            _print_offset(arguments, place, answer)
+        reader = readers.get(place.topic)
+        if reader is None:
+            continue
+        with damage.told_of(str(place)):
+            answer = reader.list_offset(place.partition, timestamp, arguments.isolation)
+            if arguments.spark:
+                end = reader.partition(place.partition).end_offset(arguments.isolation)
+                found[place] = end if answer.offset < 0 else answer.offset
+            elif answer.offset >= 0:
+                _print_offset(arguments, place, answer)
+    damage.end()
     if arguments.spark:
         print_json(offsets_json(found))
 

@@ -84,6 +84,12 @@ def warn(message: str) -> None:
     say(f"sparklog: warning: {message}")
 
 
+def tell_error(message: str) -> None:
+    """Print an error on stderr, as one line."""
+    line = " ".join(message.split("\n"))
+    say(f"sparklog: error: {line}")
+
+
 def say(line: str) -> None:
     """Print a line on stderr, if stderr is open."""
     if sys.stderr is not None:  # print(file=None) would print on stdout

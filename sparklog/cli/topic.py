@@ -8,6 +8,7 @@ import typer
 
 from sparklog.cli.arguments import CommonArguments, add_command, one_topic
 from sparklog.cli.completion import topic_names
+from sparklog.cli.damage import Damage
 from sparklog.cli.output import print_json, print_table
 from sparklog.clock import age_s
 from sparklog.errors import InvalidOptionError
@@ -117,14 +118,18 @@ class DescribeArguments(CommonArguments):
 
 
 def describe(arguments: DescribeArguments) -> None:
-    """Show partitions with their offsets, open transactions, and the configs that are set."""
+    """Show partitions with their offsets, open transactions, and the configs that are set.
+
+    A topic that cannot be read is told on stderr, the others are shown, and the exit code is 1.
+    """
     from sparklog.config import TopicConfig
 
     catalog = arguments.catalog()
     names = _names(arguments)
     topics = catalog.named(names) if names else list(catalog.topics().values())
-    image = catalog.image(*topics)  # opened together: each alone would read the runs anew
-    for topic in topics:
+    damage = Damage()
+    image, sound = damage.sound(catalog, topics)
+    for topic in sound:
         partitions = _partitions(topic, image.topics[topic.topic_id])
         opened = _opened(topic, image, catalog.clock.now_ms())
         entries = TopicConfig.parse(topic.configs).describe()
@@ -143,6 +148,7 @@ def describe(arguments: DescribeArguments) -> None:
             print_table(title, columns, [list(one.values()) for one in opened])
         for name, value in configs.items():
             print(f"{name}={value}")
+    damage.end()
 
 
 def _opened(topic: "TopicDescription", image: "Image", now_ms: int) -> list[dict[str, Any]]:

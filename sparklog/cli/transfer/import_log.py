@@ -115,11 +115,15 @@ def import_on(fleet: "Fleet", arguments: ImportArguments) -> None:
 def _take_over(arguments: ImportArguments) -> bool:
     """Take over the transactional ids; return whether none was refused."""
     from sparklog.interop.imports.take_over import TakenId, take_over
+    from sparklog.interop.imports.transaction_state import TRANSACTIONS_TOPIC
 
     taken = take_over(arguments.catalog(), arguments.brokers)
     for one in taken:
         if one.problem is not None and (one.is_refused or not arguments.quiet):
             warn(f"transactional id {one.transactional_id!r} was not taken over: {one.problem}")
+    if not (taken or arguments.quiet):
+        where = ", ".join(arguments.brokers)
+        warn(f"no transactional id was taken over: there is none in {where} ({TRANSACTIONS_TOPIC})")
     if arguments.is_json:
         for one in taken:
             print_json(one.as_row())

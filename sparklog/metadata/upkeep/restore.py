@@ -17,14 +17,14 @@ import os
 from collections.abc import Callable
 
 from sparklog.clock import Clock
-from sparklog.errors import CorruptMetadataError
+from sparklog.errors import CorruptMetadataError, LogDirError
 from sparklog.log.names import CLUSTER_METADATA, random_uuid
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import entry_path
 from sparklog.metadata.upkeep.diagnosis import Diagnosis, diagnose
 from sparklog.metadata.upkeep.repair import lead_to_newest_fold
 from sparklog.storage.files import Files
-from sparklog.storage.log_dir import LogDir, open_log_dir, replace_log_dir
+from sparklog.storage.log_dir import META_PROPERTIES, LogDir, open_log_dir, replace_log_dir
 
 
 def restore(files: Files, clock: Clock, tell: Callable[[str], None] = lambda _: None) -> LogDir:
@@ -34,6 +34,11 @@ def restore(files: Files, clock: Clock, tell: Callable[[str], None] = lambda _: 
     Raises LogDirError if the directory is no log dir, CorruptMetadataError if its metadata cannot
     be read or lacks an entry, and as `MetadataLog.commit` does.
     """
+    if files.stat(META_PROPERTIES) is None:
+        raise LogDirError(
+            f"{files.uri} is no copy of a log dir: it has no {META_PROPERTIES}; copy the whole log "
+            f"dir there, {CLUSTER_METADATA} last, and then restore"
+        )
     open_log_dir(files)
     found = _whole(files, clock)
     for note in lead_to_newest_fold(files, clock, found):

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from sparklog.record import kernels
+from sparklog.record.layout import BATCH_HEADER_SIZE
 from tests.command_line import CommandLine
-from tests.opening import note_looks, note_openings
+from tests.damage import Log
+from tests.opening import fold_now, make_damaged, note_looks, note_openings
 
 ENTRY = '{"topic":"t","partition":0,"offset":1}'
 
@@ -74,6 +76,36 @@ class TestTime:
         (found,) = flights.done("get-offsets", "-p1", "--format", "json").json
 
         assert (found["offset"], found["timestamp"]) == (1, None)
+
+
+class TestDamage:
+    def test_of_a_topic_hides_no_other(
+        self, three: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fold_now(three.log_dir)
+        make_damaged(monkeypatch, "flights")
+        outcome = three("get-offsets", "-p0")
+
+        assert (outcome.code, outcome.lines) == (1, ["flight.log:0:0", "other:0:0"])
+        assert outcome.err == "sparklog: error: flights: flights: a run cannot be read\n"
+
+    def test_of_a_log_names_the_partition(self, flights: CommandLine) -> None:
+        [path] = Path(flights.log_dir).rglob("*.log")
+        path.write_bytes(Log(path.read_bytes()).flip_byte(BATCH_HEADER_SIZE).data)
+        outcome = flights("get-offsets", "--time", "1500")
+
+        assert (outcome.code, outcome.lines) == (1, ["flights:1:0"])
+        assert outcome.err.startswith("sparklog: error: flights-0: ")
+        assert path.name in outcome.err
+
+    def test_leaves_no_partition_out_for_spark(
+        self, three: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fold_now(three.log_dir)
+        make_damaged(monkeypatch, "flights")
+        outcome = three("get-offsets", "--spark")
+
+        assert (outcome.code, outcome.text) == (1, "")
 
 
 class TestSpark:

@@ -5,7 +5,7 @@ import pytest
 from sparklog.metadata.state.edit import OpenTransaction
 from tests.command_line import CommandLine
 from tests.edits import edited
-from tests.opening import note_looks, note_openings
+from tests.opening import fold_now, make_damaged, note_looks, note_openings
 from tests.transactions import Client, new_log_dir
 
 
@@ -112,6 +112,17 @@ class TestDescribe:
         flights.done("topic", "describe", "flights", "trains")
 
         assert len(looks) == 2 * count
+
+    def test_a_damaged_topic_hides_no_other(
+        self, flights: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        flights.done("topic", "create", "trains")
+        fold_now(flights.log_dir)
+        make_damaged(monkeypatch, "flights")
+        outcome = flights("topic", "describe", "--format", "json")
+
+        assert (outcome.code, [one["name"] for one in outcome.json]) == (1, ["trains"])
+        assert outcome.err == "sparklog: error: flights: flights: a run cannot be read\n"
 
     def test_a_topic_that_is_named_twice_is_shown_once(self, flights: CommandLine) -> None:
         twice = flights.done("topic", "describe", "flights", "flights", "--topic", "flights")

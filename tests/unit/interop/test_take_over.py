@@ -372,6 +372,17 @@ class TestCommand:
         assert "'id' was not taken over: it is here already" in again.err
         assert self.run(broker, "--transactional-ids", "-q").text == ""
 
+    def test_tells_that_there_is_none(self, broker: Interop) -> None:
+        found = self.run(broker, "--transactional-ids")
+        quiet = self.run(broker, "--transactional-ids", "-q")
+
+        told = f"no transactional id was taken over: there is none in {broker.broker} "
+        assert (found.code, found.err) == (
+            0,
+            f"sparklog: warning: {told}(__transaction_state)\n",
+        )
+        assert (quiet.code, quiet.err) == (0, "")
+
     def test_without_the_option_ids_stay_at_the_broker(self, broker: Interop) -> None:
         write(broker, state("id", ONGOING))
         self.run(broker)

@@ -218,6 +218,15 @@ class TestARestoredCopy:
         with pytest.raises(MissingFileError, match="no metadata log here"):
             restore(open_files(log_dir), SystemClock())
 
+    @pytest.mark.parametrize("has_files", [False, True])
+    def test_is_expected(self, tmp_path: Path, has_files: bool) -> None:
+        if has_files:
+            (tmp_path / "t-0.log").touch()
+        outcome = CommandLine(str(tmp_path))("restore")
+
+        assert (outcome.code, outcome.text) == (1, "")
+        assert "is no copy of a log dir: it has no meta.properties; copy the whole" in outcome.err
+
     def test_is_made_on_the_command_line(self, log_dir: str) -> None:
         sparklog = CommandLine(log_dir)
 

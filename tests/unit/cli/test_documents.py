@@ -95,3 +95,9 @@ class TestReadme:
             outcome = sparklog(*shlex.split(line.replace("--log-dir log", "")))
             nothing_to_do = 3 if line.startswith("jobs ") else 0
             assert (outcome.code in (0, nothing_to_do), outcome.err) == (True, "")
+
+    def test_its_examples_and_those_of_the_page_fit_into_one_log_dir(self) -> None:
+        made = re.findall(r'NewTopic\("([\w-]+)"', README)
+        made += re.findall(r"^sparklog topic create ([\w-]+)", PAGE, re.MULTILINE)
+
+        assert sorted(made) == ["copy", "flights", "flights-copy", "numbers"]

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparklog.errors import SparklogError
+from sparklog.errors import SparklogError, TopicClosedError
 from sparklog.log.windows import checked_windows
 from sparklog.log_reader.isolation import AbortedSpan, aborted_spans, hiding
 from sparklog.log_reader.opened import damage_in, opened
@@ -159,7 +159,8 @@ def settle(
 ) -> Settled:
     """Report transactions that have ended; with `is_mending` close them, in one commit.
 
-    Raises ForgottenTopicError, and as `Catalog.commit`.
+    If the commit fails, the report says so of each transaction. Raises TopicClosedError if the
+    topic is deleted meanwhile.
     """
     settled = Settled()
     if not ended:
@@ -169,12 +170,19 @@ def settle(
     if is_mending:
         walks = list(_walks(context, image, ended, settled))
         closed: list[Ended] = []
-        context.catalog.commit(topic, partial(_plan, walks, closed), operation="REPAIR")
+        failure: SparklogError | None = None
+        try:
+            context.catalog.commit(topic, partial(_plan, walks, closed), operation="REPAIR")
+        except TopicClosedError:
+            raise
+        except SparklogError as error:  # what is known of the topic's segments is told all the same
+            failure = error
+            closed.clear()
         settled.notes += [f"{lines.pop(one)}: closed" for one in closed]
         for walk in walks:
             for one in walk.ended:
                 if one in lines:
-                    lines[one] += f"; not closed: {_reason(walk, one)}"
+                    lines[one] += f"; not closed: {failure or _reason(walk, one)}"
     settled.problems += lines.values()
     return settled
 

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from sparklog.errors import CorruptRecordError
+from sparklog.errors import (
+    CommitConflictError,
+    CorruptRecordError,
+    SparklogError,
+    TopicClosedError,
+)
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.verification import ended
@@ -78,6 +83,15 @@ def sent(instance: Instance, *values: str) -> Client:
     for value in values:
         assert isinstance(client.produce(value), int)
     return client
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, error: SparklogError) -> None:
+    """Let every commit fail."""
+
+    def fail(*_: object, **__: object) -> Landed:
+        raise error
+
+    monkeypatch.setattr(Catalog, "commit", fail)
 
 
 def said_of(client: Client, first: int, marker: str) -> str:
@@ -308,6 +322,29 @@ class TestNotRepaired:
             "t-0: a byte has turned",
             said_of(client, 0, "COMMIT at 1"),
         ]
+
+    def test_by_a_commit_that_fails(
+        self, instance: Instance, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client = sent(instance, "a")
+        client.commit()
+        reopen(instance, (client.producer.producer_id, 0))
+        refuse(monkeypatch, CommitConflictError("others landed first"))
+        found = check(instance, repair=True)
+
+        why = "COMMIT at 1; not closed: others landed first"
+        assert found.problems == [said_of(client, 0, why)]
+        assert (found.counts["segments"], found.notes) == (2, [])
+
+    def test_of_a_topic_that_vacuum_erases(
+        self, instance: Instance, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client = sent(instance, "a")
+        client.commit()
+        reopen(instance, (client.producer.producer_id, 0))
+        refuse(monkeypatch, TopicClosedError("t is being erased"))
+
+        assert check(instance, repair=True) == Outcome(counts={"conflicts": 1})
 
 
 def test_the_rows_are_those_of_the_commit(

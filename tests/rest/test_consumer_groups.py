@@ -2,12 +2,15 @@
 
 import time
 from pathlib import Path
+from threading import current_thread
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from sparklog.admin import AdminClient, ConsumerGroupListing
+from sparklog.rest.links import Links
+from sparklog.rest.schemas.models3 import ResourceMetadata
 from tests.group_language import Groups, stable
 from tests.group_logs import append_records
 from tests.logs import catalog
@@ -172,6 +175,22 @@ def test_lags(found: Found) -> None:
     assert (first["consumer_id"], second["consumer_id"]) == ("", "first-1")
     assert second["lag_seconds"] > first["lag_seconds"] > 1e9
     assert (first["lag_state"], found("/another/lags")["data"][0]["lag_state"]) == (None, "OK")
+
+
+@pytest.mark.parametrize("path", ["lags", "lags/t/partitions/1", "lag-summary"])
+def test_answers_of_lags_are_made_beside_the_event_loop(
+    found: Found, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    def at(links: Links, path: str, name: str = "") -> ResourceMetadata:
+        threads.add(current_thread().name.rpartition("_")[0])
+        return made(links, path, name)
+
+    threads: set[str] = set()
+    made = Links.at
+    monkeypatch.setattr(Links, "at", at)
+    found(f"/readers/{path}")
+
+    assert threads == {"bulk"}
 
 
 def test_a_summary(found: Found) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Path, Request
 from starlette.convertors import PathConvertor, register_url_convertor
+from starlette.responses import Response
 
 from sparklog.admin import (
     AdminClient,
@@ -21,6 +22,7 @@ from sparklog.rest.errors import CONSUMER_NOT_FOUND, PARTITION_NOT_FOUND, ApiErr
 from sparklog.rest.links import Links, in_path, links_to
 from sparklog.rest.paging import PageAsked
 from sparklog.rest.parameters import NAME_MAX, ClusterId, PartitionNumber, TopicName
+from sparklog.rest.payloads.media_types import PLAIN_JSON
 from sparklog.rest.schemas import models3
 from sparklog.rest.schemas import models_groups as models
 from sparklog.rest.security import check
@@ -122,6 +124,12 @@ class _Group:
             lag_state=lag.state,
         )
 
+    def lags(self, lags: list[PartitionLag]) -> str:
+        """Return the JSON text of the group's lags in all partitions."""
+        metadata: models3.ListMetadata = self.links.list_at(f"{self.path}/lags")
+        found = models.LagList(metadata=metadata, data=[self.lag(one) for one in lags])
+        return found.model_dump_json()
+
     def summary(self, lags: list[PartitionLag]) -> models.LagSummaryData:
         """Return the group's lag in all partitions; `lags` is not empty."""
         most = max(lags, key=lambda one: one.lag or 0)
@@ -189,15 +197,21 @@ def _seen(request: Request, member: MemberDescription) -> list[TopicPartition]:
     return [one for one in member.partitions if token.allows(Scope.READ, one.topic)]
 
 
-async def _lags(request: Request, group_id: str) -> list[PartitionLag]:
-    """Return the known lags of a group in the topics that the token may read."""
+async def _of_lags(
+    request: Request, group_id: str, answer: Callable[[list[PartitionLag]], Answer]
+) -> Answer:
+    """Return the answer made of the known lags of a group in the topics that the token may read.
+
+    There may be ten thousand lags: the answer, too, is made on a thread.
+    """
     token, admin = token_of(request), service_of(request).admin
-    found = await _asked(request, lambda: admin.consumer_group_lags([group_id])[group_id])
-    return [
-        one
-        for one in found
-        if one.lag is not None and token.allows(Scope.READ, one.partition.topic)
-    ]
+
+    def asked() -> Answer:
+        found = admin.consumer_group_lags([group_id])[group_id]
+        known = [one for one in found if one.lag is not None]
+        return answer([one for one in known if token.allows(Scope.READ, one.partition.topic)])
+
+    return await _asked(request, asked)
 
 
 @router.get("")
@@ -271,12 +285,12 @@ async def read_consumer(
     return group.consumer(await _member(request, group_id, consumer_id))
 
 
-@router.get("/{group_id:any}/lags")
-async def read_lags(request: Request, cluster_id: ClusterId, group_id: GroupId) -> models.LagList:
+@router.get("/{group_id:any}/lags", response_model=models.LagList)
+async def read_lags(request: Request, cluster_id: ClusterId, group_id: GroupId) -> Response:
     """The lag of a group in each partition that it has committed."""
     group = await _group(request, cluster_id, group_id)
-    data = [group.lag(one) for one in await _lags(request, group_id)]
-    return models.LagList(metadata=group.links.list_at(f"{group.path}/lags"), data=data)
+    answer = await _of_lags(request, group_id, group.lags)
+    return Response(answer, media_type=PLAIN_JSON)
 
 
 @router.get("/{group_id:any}/lags/{topic}/partitions/{partition}")
@@ -289,12 +303,17 @@ async def read_lag(
 ) -> models.LagData:
     """The lag of a group in a partition."""
     group = await _group(request, cluster_id, group_id)
-    for one in await _lags(request, group_id):
-        if one.partition == (topic, partition):
-            return group.lag(one)
-    raise ApiError(
-        PARTITION_NOT_FOUND, f"group {group_id!r} has committed nothing of {topic}-{partition}"
-    )
+
+    def found(lags: list[PartitionLag]) -> models.LagData | None:
+        of_place = (one for one in lags if one.partition == (topic, partition))
+        return next(map(group.lag, of_place), None)
+
+    answer = await _of_lags(request, group_id, found)
+    if answer is None:
+        raise ApiError(
+            PARTITION_NOT_FOUND, f"group {group_id!r} has committed nothing of {topic}-{partition}"
+        )
+    return answer
 
 
 @router.get("/{group_id:any}/lag-summary")
@@ -303,10 +322,10 @@ async def read_lag_summary(
 ) -> models.LagSummaryData:
     """The lag of a group: the total, and the largest one with its partition."""
     group = await _group(request, cluster_id, group_id)
-    lags = await _lags(request, group_id)
-    if not lags:
+    answer = await _of_lags(request, group_id, lambda lags: group.summary(lags) if lags else None)
+    if answer is None:
         raise ApiError(PARTITION_NOT_FOUND, f"group {group_id!r} has committed nothing")
-    return group.summary(lags)
+    return answer
 
 
 @router.get("/{group_id:any}")

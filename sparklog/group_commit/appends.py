@@ -24,7 +24,7 @@ every group waits longer (REMOTE_LINGER_S to REMOTE_LINGER_MAX_S).
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -82,6 +82,8 @@ class _Waiting:
     """The companion (`companions`), for a request without slots."""
     came_s: float = 0.0
     """When a batch that may grow began to wait."""
+    outcomes: list[Outcome] = field(default_factory=list)
+    """Those of the slots, once they are written."""
 
 
 class AppendCommit:
@@ -263,23 +265,29 @@ class AppendCommit:
 
     def _commit(self, group: Sequence[_Waiting]) -> None:
         """Write a group on the thread; then `_landed` answers its requests."""
-        slots = [slot for one in group for slot in one.slots]
         joined = [one.companion for one in group if one.companion is not None]
         companions = self._together(joined) if joined else None
         loop = asyncio.get_running_loop()
-        self._thread.do(partial(self._write, loop, group, slots, companions))
+        self._thread.do(partial(self._write, loop, group, companions))
 
     def _write(
         self,
         loop: asyncio.AbstractEventLoop,
         group: Sequence[_Waiting],
-        slots: Sequence[Slot],
         companions: Companions | None,
     ) -> None:
-        """Write a group, and tell the loop. For the thread."""
+        """Write a group, and tell the loop. For the thread.
+
+        A request may have a million slots: they are gone through, and freed, here.
+        """
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             try:
-                image = self._writer.write(slots, companions)
+                image = self._writer.write(
+                    [slot for one in group for slot in one.slots], companions
+                )
+                for one in group:
+                    one.outcomes = [slot.outcome for slot in one.slots if slot.outcome is not None]
+                    one.slots = []
             except BaseException as error:  # noqa: BLE001 - raised in the waiting requests
                 loop.call_soon_threadsafe(self._landed, group, None, error)
             else:
@@ -313,5 +321,4 @@ class AppendCommit:
             one.answer.set_exception(failure)
             one.answer.exception()  # marked as retrieved, even if nobody asks
         else:
-            outcomes = [slot.outcome for slot in one.slots]
-            one.answer.set_result([found for found in outcomes if found is not None])
+            one.answer.set_result(one.outcomes)

@@ -1,13 +1,14 @@
 """Requests of clients are answered in full: at the end, without room, and after failures."""
 
 import asyncio
-from threading import Event
+from collections.abc import Iterator
+from threading import Event, current_thread
 from typing import Any
 
 import pytest
 
 from sparklog.errors import InvalidRecordError, StorageFullError
-from sparklog.group_commit.append_slots import Appended
+from sparklog.group_commit.append_slots import Append, Appended, Slot
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.metadata.state.image import Image
 from tests.append_requests import A, B, World, broken, run
@@ -61,6 +62,29 @@ class TestEnd:
         run(catalog(log_dir), work)
 
         assert values(log_dir) == {0: ["a"]}
+
+
+class TestSlots:
+    def test_of_a_waiting_request_are_gone_through_and_freed_on_the_thread(
+        self, log_dir: str
+    ) -> None:
+        """A request may have a million of them: that would hold up the event loop."""
+
+        class Noted(list[Slot]):
+            def __iter__(self) -> Iterator[Slot]:
+                threads.append(current_thread().name)
+                return super().__iter__()
+
+        async def work(world: World) -> Any:
+            answer = world.commit.append(Noted([Slot(Append(world.topic_id, 0, A))]))
+            threads.clear()
+            [waiting] = world.commit._waiting
+            return await answer, waiting.slots
+
+        threads: list[str] = []
+
+        assert run(catalog(log_dir), work) == ([Appended(0, -1, 0)], [])
+        assert threads == ["append"] * 2
 
 
 class TestRoom:

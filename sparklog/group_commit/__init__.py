@@ -16,6 +16,7 @@ A group has records, which are encoded here, or batches, which its clients have 
     append_topics     the batches of a topic, and its part of the entry
     append_partition  the batches of a partition: verdicts, offsets, rows
     append_slots      a batch that waits, and its outcome
+    append_ahead      checks batches of long requests before their group begins
     admission         whether a transactional batch may be appended
     failed_firsts     batches that the storage failed, before those of the same producer
     companions        requests of another kind that share a group's segment and entry

@@ -8,6 +8,7 @@ from sparklog.errors import SparklogError
 from sparklog.garbage import without_frames
 
 if TYPE_CHECKING:
+    from sparklog.config import TopicConfig
     from sparklog.record.client_batch import ClientBatch
 
 PRODUCE_VERSION: Final = 13
@@ -44,6 +45,13 @@ class Appended(NamedTuple):
 Outcome = Appended | SparklogError
 
 
+class Ahead(NamedTuple):
+    """A batch that was found sound before its group began, and the configs that it fits."""
+
+    config: "TopicConfig"
+    batch: "ClientBatch"
+
+
 @dataclass(eq=False, slots=True)
 class Slot:
     """An append, the request of Produce that brought it, and its outcome."""
@@ -53,6 +61,12 @@ class Slot:
     transactional_id: str | None = None
     """The transactional id that the request names."""
     outcome: Outcome | None = None
+    ahead: Ahead | None = None
+    """The batch, if it was checked before its group began (`append_ahead`)."""
+
+    def checked_for(self, config: "TopicConfig") -> "ClientBatch | None":
+        """Return the batch if it was checked ahead, and for these configs; else None."""
+        return self.ahead.batch if self.ahead is not None and self.ahead.config is config else None
 
     def refuse(self, error: SparklogError) -> None:
         """Make an error the outcome, unless there is one.

@@ -206,7 +206,7 @@ class AppendWriter:
                     target = targets[topic_id] = Target.of(topic, now_ms, self._options)
                 _check_epoch(target.topic, append)
                 check_partition(target.topic.description, append.partition)
-                batch = check_client_batch(
+                batch = slot.checked_for(target.config) or check_client_batch(
                     append.batch, target.config, now_ms, slot.produce_version
                 )
             except SparklogError as error:

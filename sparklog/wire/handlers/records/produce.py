@@ -4,7 +4,8 @@ The call itself puts the batches behind those of earlier requests; so the batche
 land in the order in which they came. A request is answered when its commit is durable, with acks=1
 as with acks=all. With acks=0 there is no answer, and an error closes the connection, as in Kafka.
 A client that is too fast for the housekeeper gets a throttle time (`throttle`). A request of many
-parts is read, judged and answered beside the event loop; the requests behind it wait for that.
+parts is read, judged, checked and answered beside the event loop; the requests behind it wait for
+that.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from sparklog.errors import ErrorCode, InvalidRequestError, SparklogError, UnknownTopicError
+from sparklog.group_commit.append_ahead import check_ahead
 from sparklog.group_commit.append_slots import Append, Appended, Slot
 from sparklog.log.names import INTERNAL_TOPICS
 from sparklog.metadata.state.image import Image, PartitionLog
@@ -39,6 +41,8 @@ from sparklog.wire.throttle import some_of
 ALLOWED_ACKS: Final = (-1, 0, 1)
 QUICK_ITEMS: Final = 2_000
 """The most topics and parts of a request that the event loop itself works on."""
+CHECKED_AT_ONCE: Final = 4_000
+"""So many batches of a long request are checked in one step, which takes some 0.1 s."""
 _Committed = Appended | SparklogError
 _Begun = TypeVar("_Begun")
 _Place = tuple[str | UUID, int]
@@ -123,6 +127,17 @@ class _Judged(NamedTuple):
     slots: list[Slot]
     places: list[int]
     outcomes: list[Outcome]
+
+    def drop_refused(self) -> None:
+        """Move the outcomes of slots that have some to `outcomes`; keep the other slots.
+
+        The lists are changed in place: the caller may be the event loop, and must not free them.
+        """
+        for slot, place in zip(self.slots, self.places, strict=True):
+            if slot.outcome is not None:
+                self.outcomes[place] = slot.outcome
+        self.places[:] = [place for place in self.places if self.outcomes[place] is _WAITS]
+        self.slots[:] = [slot for slot in self.slots if slot.outcome is None]
 
 
 class _Sent(NamedTuple):
@@ -232,6 +247,10 @@ async def _sent_at_length(
         return _judged(call, request, image)
 
     found = await long.step(judged)
+    for start in range(0, len(found.slots), CHECKED_AT_ONCE):
+        slots, now_ms = found.slots[start : start + CHECKED_AT_ONCE], call.gateway.clock.now_ms()
+        await long.step(partial(check_ahead, slots, image, now_ms))
+    await long.step(found.drop_refused)
     await _ended(before)
     return request, _append(call, found)
 

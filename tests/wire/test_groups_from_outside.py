@@ -64,6 +64,21 @@ def test_a_commit_by_a_clock_that_is_behind_is_not_older_than_its_topic(
         assert member.committed() == {("trains", 0): offset}
 
 
+@pytest.mark.parametrize("is_known_form", [True, False])
+def test_nor_than_a_topic_that_the_coordinator_has_not_seen_yet(
+    client: Client, log_dir: str, is_known_form: bool
+) -> None:
+    """Goal: the commit counts. Method: it is checked on an image that has the topic before."""
+    member = alone(client)
+    if is_known_form:
+        member.commit({FLIGHTS: 7})
+    ahead = AdminClient(log_dir, clock=ManualClock(SystemClock().now_ms() + 86_400_000))
+    ahead.delete_topics(["flights"])
+    ahead.create_topics([NewTopic("flights", 2)])
+    assert member.commit({FLIGHTS: 5}) == [ErrorCode.none]
+    assert member.committed() == {FLIGHTS: 5}
+
+
 class TestAGroupWithMembers:
     def test_is_read(self, client: Client, admin: AdminClient) -> None:
         member = alone(client)

@@ -105,6 +105,18 @@ class _Commit(NamedTuple):
         codes, allowed = _judged(self.call, image, self.topics)
         return self._replace(codes=codes, request=self.request._replace(offsets=allowed))
 
+    def is_older_than_topic(self, image: Image) -> bool:
+        """Whether a topic of the request was made anew after an image on which it was checked.
+
+        By a clock that is behind, the offsets may be dated before this topic: they do not count.
+        """
+        newest = self.call.gateway.topics.last_seen or image
+        return newest.directory is not image.directory and any(
+            (found := newest.names.get(topic.name)) is not None
+            and found.topic_id != image.names[topic.name].topic_id
+            for topic in self.topics
+        )
+
     def answer(self, image: Image, found: CommitAnswer | int) -> bytearray:
         """Return the body of the answer; `found` is the coordinator's answer, or its error code.
 
@@ -192,12 +204,16 @@ def _answered_again(
 def _answered(
     commit: _Commit, image: Image, done: "asyncio.Future[Any]"
 ) -> Reply | Awaitable[Reply]:
-    """Return the answer; a commit that the coordinator refused is checked on the newest image."""
+    """Return the answer.
+
+    A commit that the coordinator refused is checked on the newest image. A commit whose topic was
+    made anew meanwhile is made again there, with a time that is not before the topic's.
+    """
     error = done.exception()
     if isinstance(error, SparklogError):
         return [commit.answer(image, code_for(commit.call, error))]
     found: CommitAnswer = done.result()
-    if found.error_code:
+    if found.error_code or commit.is_older_than_topic(image):
         return _looked_up(commit)
     answer = commit.answer(image, found)
     commit.call.session.commit_form = commit.form(image, answer)

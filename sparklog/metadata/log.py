@@ -291,7 +291,7 @@ class MetadataLog(FollowedLog):
         """
         before, looked_ms = self._open_for(batch), self._looked_ms
         # The times of entries never go back, even when a clock does.
-        now_ms = before.not_before(self.clock.now_ms())
+        now_ms = before.next_ms(self.clock.now_ms())
         stamp = Stamp(before.version + 1, os.urandom(12).hex(), now_ms)
         planned = batch.plan(before, stamp)
         if planned.edits:

@@ -130,6 +130,15 @@ class Image:
         """
         return max(wall_ms, self.stamp.timestamp_ms)
 
+    def next_ms(self, wall_ms: int) -> int:
+        """Return the time (ms) of the next entry: by the clock, but if it is behind, 1 ms later.
+
+        So the times go on also while a clock is behind: a topic that is made anew is later than the
+        offsets that were committed in the topic before.
+        """
+        last_ms = self.stamp.timestamp_ms
+        return wall_ms if wall_ms >= last_ms else last_ms + 1
+
     @property
     def names(self) -> Mapping[str, TopicDescription]:
         """The topics that exist, by name, in name order."""

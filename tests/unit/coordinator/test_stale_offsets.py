@@ -170,6 +170,15 @@ class TestClocksThatDiffer:
         world.make("flights", behind)
         assert world.committed == ONLY_TRAINS
 
+    def test_nor_if_all_clocks_are_behind(self, world: World, behind: AdminClient) -> None:
+        """Goal: the times of entries go on, also while no clock has reached the newest one."""
+        world.commit(9, behind)
+        behind.delete_topics(["flights"])
+        behind.create_topics([NewTopic("flights", 1)])
+        assert world.committed == {TRAINS: 9}
+        world.commit(1, behind)
+        assert world.committed == {FLIGHTS: 1, TRAINS: 1}
+
     def test_one_by_one_neither(self, world: World, behind: AdminClient) -> None:
         world.delete("flights")
         world.clock.advance(1)

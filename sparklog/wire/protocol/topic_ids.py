@@ -24,7 +24,9 @@ def topic_id_of(uuid: UUID) -> str:
     return urlsafe_b64encode(uuid.bytes).rstrip(b"=").decode("ascii")
 
 
-def with_uuid(image: Image, uuid: UUID | None) -> TopicDescription | None:
-    """Return the live topic of an id; None when there is none."""
-    topic = None if uuid is None else image.existing(topic_id_of(uuid))
+def asked_topic(image: Image, asked: str | UUID) -> TopicDescription | None:
+    """Return the live topic of a name or an id; None when there is none."""
+    if isinstance(asked, str):
+        return image.names.get(asked)
+    topic = image.existing(topic_id_of(asked))
     return None if topic is None else topic.description

@@ -21,7 +21,7 @@ from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.operations import NO_OPERATIONS, cluster_operations, topic_operations
 from sparklog.wire.handlers.partitions import QUICK, step_for
 from sparklog.wire.instances import Instance, leader_of_topic
-from sparklog.wire.protocol.topic_ids import NO_UUID, with_uuid
+from sparklog.wire.protocol.topic_ids import NO_UUID, asked_topic
 from sparklog.wire.protocol.writing import Writer
 from sparklog.wire.security.authorization import DENIED
 
@@ -75,8 +75,7 @@ async def _topics(call: Call, asked: MetadataAsked) -> Sequence[_Found]:
 
 def _known(image: Image, wanted: Iterable[str | UUID]) -> Sequence[TopicDescription | None]:
     """Return the topics that are requested by name or id; None for each that does not exist."""
-    names = image.names
-    return [names.get(one) if isinstance(one, str) else with_uuid(image, one) for one in wanted]
+    return [asked_topic(image, one) for one in wanted]
 
 
 def _sees_all(call: Call) -> bool:

@@ -21,7 +21,7 @@ from sparklog.wire.handlers.records.fetch_bodies import (
     TopicFetched,
 )
 from sparklog.wire.instances import Instance, leader_of
-from sparklog.wire.protocol.topic_ids import with_uuid
+from sparklog.wire.protocol.topic_ids import asked_topic
 from sparklog.wire.security.authorization import DENIED
 
 FETCH_MAX_BYTES: Final = 55 * 1024 * 1024
@@ -93,13 +93,13 @@ class FetchRequest:
 
     def known(self, image: Image) -> Sequence[TopicDescription]:
         """Return the topics of the request that exist."""
-        found = (_topic(image, one.topic) for one in self.asked.topics)
+        found = (asked_topic(image, one.topic) for one in self.asked.topics)
         return [topic for topic in found if topic is not None]
 
     def marks(self, image: Image) -> Sequence[object]:
         """Return numbers of the logs: as long as they stay the same, the batches do, too."""
         logs = (
-            log_of(image, _topic(image, topic.topic), one.partition)
+            log_of(image, asked_topic(image, topic.topic), one.partition)
             for topic in self.asked.topics
             for one in topic.parts
         )
@@ -196,7 +196,7 @@ class FetchRequest:
 
     def _source(self, image: Image, asked: str | UUID) -> _Source | int:
         """Return the topic, or the error code of all its partitions."""
-        topic = _topic(image, asked)
+        topic = asked_topic(image, asked)
         if topic is None and isinstance(asked, UUID):
             return ErrorCode.UNKNOWN_TOPIC_ID
         if not self.call.allows(Scope.READ, topic.name if topic else str(asked)):
@@ -300,10 +300,6 @@ class FetchRequest:
                 one for one in aborted_spans(taken) if one.last >= start and one.first < behind
             ]
             answer.aborted = sorted(spans, key=lambda one: (one.first, one.producer_id))
-
-
-def _topic(image: Image, asked: str | UUID) -> TopicDescription | None:
-    return with_uuid(image, asked) if isinstance(asked, UUID) else image.names.get(asked)
 
 
 def _noted(slices: Iterator[Slice], segments: list[SegmentEntry]) -> Iterator[Slice]:

@@ -35,7 +35,7 @@ from sparklog.wire.handlers.records.produce_bodies import (
 from sparklog.wire.handlers.transactional.transactions import may_use
 from sparklog.wire.long_produces import LongProduce
 from sparklog.wire.protocol.reading import ManyItemsError
-from sparklog.wire.protocol.topic_ids import with_uuid
+from sparklog.wire.protocol.topic_ids import asked_topic
 from sparklog.wire.throttle import some_of
 
 ALLOWED_ACKS: Final = (-1, 0, 1)
@@ -111,11 +111,7 @@ def _may_use_id(call: Call, request: ProduceRequest) -> bool:
 
 
 def _knows(image: Image, request: ProduceRequest) -> bool:
-    return all(_known(image, one.topic) for one in request.topics)
-
-
-def _known(image: Image, topic: str | UUID) -> TopicDescription | None:
-    return with_uuid(image, topic) if isinstance(topic, UUID) else image.names.get(topic)
+    return all(asked_topic(image, one.topic) for one in request.topics)
 
 
 class _Judged(NamedTuple):
@@ -165,7 +161,7 @@ def _judged(call: Call, request: ProduceRequest, image: Image) -> _Judged:
     places: list[int] = []
     version, name = call.version, request.transactional_id
     for topic, parts in request.topics:
-        known = _known(image, topic)
+        known = asked_topic(image, topic)
         refused = _refusal(call, topic, known)
         if known is not None and refused is None:
             places += range(len(outcomes), len(outcomes) + len(parts))
@@ -303,7 +299,7 @@ def _judge_again(
     topics = [topic for topic, parts in request.topics for _ in parts]
     for place, (outcome, topic) in enumerate(zip(outcomes, topics, strict=True)):
         if isinstance(outcome, UnknownTopicError):
-            refused = _refusal(call, topic, _known(image, topic))
+            refused = _refusal(call, topic, asked_topic(image, topic))
             outcomes[place] = refused or outcome
 
 
@@ -343,7 +339,7 @@ def _some_places(request: ProduceRequest) -> Sequence[_Place]:
 def _logs(image: Image, places: Iterable[_Place]) -> Iterator[PartitionLog]:
     """Return the logs of partitions whose topics exist."""
     for name, number in places:
-        known = _known(image, name)
+        known = asked_topic(image, name)
         topic = None if known is None else image.topic(known.topic_id)
         if topic is not None and topic.is_open:
             yield topic.partition(number)

@@ -1,10 +1,11 @@
-"""A figure, the table it is printed in, and the JSON it is kept in."""
+"""A figure, its stopwatch, the table it is printed in, and the JSON it is kept in."""
 
 import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -57,6 +58,13 @@ class Figure:
     def is_met(self) -> bool | None:
         """Whether the bar is met; None without one."""
         return None if self.bar is None else self.bar.is_met(self.value)
+
+
+def elapsed_s(work: Callable[[], object]) -> float:
+    """How long some work takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 def print_table(figures: Iterable[Figure]) -> None:

@@ -28,7 +28,7 @@ from sparklog.record.rows import RecordColumns
 from sparklog.storage import open_files
 from tests.logs import append_to
 from tests.maintenance import run as run_job
-from tests.naive.decode import BATCH_HEADER
+from tests.wire.doors import behind
 from tests.wire.fetching import Part, fetch_request, partitions_of
 from tests.wire.gateways import Client, frame_of
 from tests.wire.processes import GatewayProcess, gateway_process
@@ -110,15 +110,7 @@ def _frames(client: Client, topic: TopicDescription, size: int) -> Iterator[byte
         [answer] = partitions_of(client.ask(asked))
         data, end = bytes(answer.records), answer.high_watermark - 1
         yield frame_of(asked)
-        offset = _behind(data)
-
-
-def _behind(data: bytes) -> int:
-    at = last = 0
-    while at < len(data):
-        base, length, *_ = fields = BATCH_HEADER.unpack_from(data, at)
-        last, at = base + fields[6], at + 12 + length
-    return last + 1
+        offset = behind(data)
 
 
 def of_floor(answer: Answer, file: Path, size: int, total: int) -> float:

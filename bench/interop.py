@@ -3,15 +3,14 @@
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from bench.figures import Bar, Figure
+from bench.figures import Bar, Figure, elapsed_s
 from bench.settings import Settings
 from sparklog.admin import AdminClient
 from sparklog.fleet import LocalFleet
@@ -71,7 +70,7 @@ def _beyond_empty(command: Sequence[str], empty: Path, full: Path) -> float:
     times: dict[Path, list[float]] = {empty: [], full: []}
     for _ in range(DUMP_RUNS):
         for folder, seconds in times.items():
-            seconds.append(_seconds(partial(_dumped, command, folder)))
+            seconds.append(elapsed_s(partial(_dumped, command, folder)))
     return min(times[full]) - min(times[empty])
 
 
@@ -108,10 +107,10 @@ def _links(directory: Path, rounds: int, segments: int) -> list[Figure]:
         catalog = Catalog(open_files(log_dir), flush=False)
         admin = AdminClient(log_dir)
         options = ImportOptions(check=False, flush=False)
-        taken = _seconds(partial(import_log_dirs, admin, catalog, [str(broker)], options))
+        taken = elapsed_s(partial(import_log_dirs, admin, catalog, [str(broker)], options))
         target = str(directory / f"out-{turn}")
         plain = ExportOptions(check=False, link=True, flush=False)
-        written = _seconds(partial(export_to, catalog, target, plain))
+        written = elapsed_s(partial(export_to, catalog, target, plain))
         imports.append(segments / taken)
         exports.append(segments / written)
     bar = Bar(least=SEGMENTS_PER_SECOND)
@@ -132,7 +131,7 @@ def _checked(directory: Path, rounds: int) -> list[Figure]:
         log_dir = str(directory / f"log-{turn}")
         catalog, admin = Catalog(open_files(log_dir)), AdminClient(log_dir)
         work = (admin, catalog, [str(broker)], ImportOptions(), LocalFleet())
-        taken = _seconds(partial(import_log_dirs, *work))
+        taken = elapsed_s(partial(import_log_dirs, *work))
         rates.append(size / taken / 1e6)
     bar = Bar(least=CHECKED_MB_PER_SECOND)
     return [Figure.of_rounds(GROUP, "import, every byte checked", rates, "MB/s a core", bar)]
@@ -159,9 +158,3 @@ def _write_segment(folder: Path, base: int, count: int) -> int:
     stem.with_suffix(".index").write_bytes(indexes.offset_index)
     stem.with_suffix(".timeindex").write_bytes(indexes.time_index)
     return stem.with_suffix(".log").stat().st_size
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start

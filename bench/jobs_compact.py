@@ -12,8 +12,6 @@ tenth segment of a log that is ten times as large.
 
 import os
 import shutil
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -26,7 +24,7 @@ from bench.figures import Bar, Figure
 from bench.kafka_cleaner import Report, broker_with, clean
 from bench.keyed_log import Int64s, append, new_log, shuffled, topic_image
 from bench.settings import Settings
-from bench.spark import spark_session
+from bench.spark import seconds_of, spark_session
 from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.job import JobContext
 from sparklog.metadata.catalog import Catalog
@@ -100,7 +98,7 @@ def compacted(spark: SparkSession, catalog: Catalog, log_dir: Path) -> float:
     shutil.copytree(source, log_dir, copy_function=os.link)
     copy = Catalog(open_files(str(log_dir)))
     entries = list(topic_image(copy).segments(0))
-    seconds = _seconds(lambda: compact_once(spark, copy))
+    seconds = seconds_of(lambda: compact_once(spark, copy))
     keys = {entry.record_count for entry in entries[-1:]}
     left = sum(entry.record_count or 0 for entry in topic_image(copy).segments(0))
     expected = sum(entry.record_count or 0 for entry in entries[:-1]) // TIMES_A_KEY + sum(
@@ -125,13 +123,6 @@ def _cleaned(broker: Broker, topic: str, catalog: Catalog) -> Report:
     report = clean(broker, topic, end_of(catalog))
     broker.delete_topic(topic)
     return report
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    os.sync()
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 # --- cost ----------------------------------------------------------------------------------------
@@ -184,7 +175,7 @@ def _copied_and_compacted(spark: SparkSession, folder: Path) -> float:
     shutil.copytree(folder / "log", folder / "copy", copy_function=os.link)
     catalog = Catalog(open_files(str(folder / "copy")))
     before = {entry.log_path for entry in topic_image(catalog).segments(0)}
-    seconds = _seconds(lambda: compact_once(spark, catalog))
+    seconds = seconds_of(lambda: compact_once(spark, catalog))
     kept = before & {entry.log_path for entry in topic_image(catalog).segments(0)}
     if len(before) - len(kept) != TOUCHED + 2:
         raise RuntimeError(f"{len(before) - len(kept)} segments were rewritten")

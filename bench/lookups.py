@@ -3,7 +3,6 @@
 Every record is a segment of its own, with its files on disk: 50,000 in one partition.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,7 +11,7 @@ from statistics import median
 import numpy as np
 import pyarrow as pa
 
-from bench.figures import Bar, Figure
+from bench.figures import Bar, Figure, elapsed_s
 from bench.settings import Settings
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
@@ -36,7 +35,7 @@ def run(settings: Settings) -> list[Figure]:
     log_dir = settings.directory / "lookups"
     first_ms = fill(log_dir)
     rounds = 1 if settings.quick else settings.rounds
-    opened = [_seconds(partial(_open, log_dir)) for _ in range(rounds)]
+    opened = [elapsed_s(partial(_open, log_dir)) for _ in range(rounds)]
     reader = _open(log_dir)
     by_offset = _sampled(lambda at: reader.slices(0, at, at + 1))
     by_time = _sampled(lambda at: _found(reader, at, first_ms))
@@ -91,10 +90,6 @@ def _found(reader: TopicReader, offset: int, first_ms: int) -> None:
 def _sampled(look_up: Callable[[int], object]) -> Sequence[float]:
     """Milliseconds of lookups all over the topic, after one that loads what they need."""
     look_up(0)
-    return [_seconds(partial(look_up, at)) * 1000 for at in range(0, SEGMENTS, SEGMENTS // LOOKUPS)]
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    return [
+        elapsed_s(partial(look_up, at)) * 1000 for at in range(0, SEGMENTS, SEGMENTS // LOOKUPS)
+    ]

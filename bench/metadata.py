@@ -13,7 +13,7 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from statistics import median
 
-from bench.figures import Bar, Figure
+from bench.figures import Bar, Figure, elapsed_s
 from bench.metadata_scale import PARTITIONS, SEGMENTS, TOPICS, measured_alone, write_large
 from bench.settings import Settings
 from sparklog.clock import SystemClock
@@ -56,9 +56,9 @@ def _one_process(folder: Path) -> list[Figure]:
     follower = MetadataLog(open_files(str(folder)), SystemClock())
     follower.image([TOPIC.topic_id])
     first, later = (_followed(log, follower) for _ in range(2))
-    opened = _seconds(lambda: _open(folder).image([TOPIC.topic_id]))
+    opened = elapsed_s(lambda: _open(folder).image([TOPIC.topic_id]))
     fold(log)
-    behind = _seconds(lambda: _open(folder).image([TOPIC.topic_id]))
+    behind = elapsed_s(lambda: _open(folder).image([TOPIC.topic_id]))
     group = "metadata log: one process, synced"
     bar = Bar(most=max(1.0, 2 * floor))
     return [
@@ -257,13 +257,7 @@ def _commit_at(folder: Path, topics: int, segments: int) -> dict[str, float]:
 
 def timed(work: Callable[[], object], times: int) -> list[float]:
     """Return the seconds of each call."""
-    return [_seconds(work) for _ in range(times)]
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    return [elapsed_s(work) for _ in range(times)]
 
 
 def _cpu(work: Callable[[], object]) -> float:

@@ -6,8 +6,7 @@ alone, which fetches the same ranges one after another; we fetch, check and deco
 
 import os
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -16,7 +15,7 @@ import numpy as np
 import obstore
 import pyarrow as pa
 
-from bench.figures import Bar, Figure
+from bench.figures import Bar, Figure, elapsed_s
 from bench.settings import Settings
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
@@ -67,8 +66,8 @@ def run(settings: Settings) -> list[Figure]:
         scan()
         alone, ours = [], []
         for _ in range(rounds):
-            alone.append(megabytes / _seconds(fetch))
-            ours.append(megabytes / _seconds(scan))
+            alone.append(megabytes / elapsed_s(fetch))
+            ours.append(megabytes / elapsed_s(scan))
     least = Bar(least=0.8 * float(np.median(alone)))
     return [
         Figure.of_rounds(GROUP, "obstore alone, the same ranges", alone, "MB/s"),
@@ -83,8 +82,8 @@ def _puts(directory: Path) -> Iterator[Figure]:
     data, floor, ours = bytes(700), [], []
     for number in range(PUTS):
         path = f"log/{number:020}.json"
-        ours.append(1e3 * _seconds(partial(files.put_new, path, data)))
-        floor.append(1e3 * _seconds(partial(_synced, directory / "puts" / f"{number}", data)))
+        ours.append(1e3 * elapsed_s(partial(files.put_new, path, data)))
+        floor.append(1e3 * elapsed_s(partial(_synced, directory / "puts" / f"{number}", data)))
     most = Bar(most=1.5 * float(np.median(floor)))
     yield Figure("a local disk", "write a new file, fdatasync", float(np.median(floor)), "ms")
     yield Figure("a local disk", "put_new, durable", float(np.median(ours)), "ms", most)
@@ -118,9 +117,3 @@ def _fill(place: S3LogDir) -> None:
     times = np.full(RECORDS, plan.now_ms, np.int64)
     writer.write(RecordColumns(pa.nulls(RECORDS, pa.binary()), values, times))
     commit_write(catalog, plan, writer.close())
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun

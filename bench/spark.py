@@ -1,7 +1,6 @@
 """The one Spark session of a run, and the input that every writer gets."""
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from bench.figures import elapsed_s
 from sparklog.spark import session
 from tests.kafka.jars import CONNECTOR, DELTA, jars
 
@@ -61,9 +61,7 @@ def drain(df: DataFrame) -> None:
 def seconds_of(work: Callable[[], object]) -> float:
     """How long some work takes; the disk is settled before it."""
     os.sync()
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+    return elapsed_s(work)
 
 
 def rows(spark: SparkSession, variant: Variant) -> DataFrame:

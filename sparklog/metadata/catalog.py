@@ -61,7 +61,6 @@ class Landed:
     version: int
     ranges: tuple[OffsetRange, ...] | None = ()
     replayed: bool = False
-    partition_count: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,9 +206,10 @@ class Catalog:
                 edit = write.plan(topic)
                 if isinstance(edit, Done) or (edit.is_empty and write.key is None):
                     continue
-                ranges, count = added_ranges(topic, edit), write.topic.num_partitions
-                answers[-1] = Landed(image.version + 1, ranges, partition_count=count)
+                ranges = added_ranges(topic, edit)
+                answers[-1] = Landed(image.version + 1, ranges)
                 if write.key is not None:
+                    count = write.topic.num_partitions
                     edit = edit.with_receipt(write.key, Receipt(ranges, count, write.version))
                 topics[write.topic.topic_id] = edit
             if not topics:
@@ -290,7 +290,7 @@ def _replayed(topic: TopicImage, write: Write) -> Landed | None:
     if receipt is None:
         return None
     if write.version is None or receipt.version == write.version:
-        return Landed(topic.version, receipt.ranges, True, receipt.partition_count)
+        return Landed(topic.version, receipt.ranges, True)
     if receipt.version is None or receipt.version < write.version:
         return None
     if write.is_micro_batch:

@@ -49,10 +49,6 @@ class TopicCut:
     description: TopicDescription
     partitions: Mapping[int, PartitionCut]
 
-    def partition(self, partition: int) -> PartitionCut:
-        """Return a partition's numbers; zeros for one that was never written to."""
-        return self.partitions.get(partition, PartitionCut(0, 0, 0, 0))
-
 
 @dataclass(frozen=True, slots=True)
 class Cut:

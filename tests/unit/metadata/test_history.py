@@ -329,8 +329,8 @@ class TestCutAt:
             assert cut.timestamp_ms == image.stamp.timestamp_ms
         assert cut_at(world.log, 0).topics == {}
 
-    def test_a_partition_without_records_has_zeros(self, world: World) -> None:
-        assert cut_at(world.log, 1).topics[TOPIC_ID].partition(3) == (0, 0, 0, 0)
+    def test_has_no_partition_without_records(self, world: World) -> None:
+        assert cut_at(world.log, 1).topics[TOPIC_ID].partitions == {}
 
     def test_cuts_are_few(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(h, "CUT_EVERY", 10)

@@ -144,7 +144,7 @@ def test_a_cut_has_no_transaction_that_could_grow(
     topic_id = instance.catalog.topic("t").topic_id
     found = cut_at(instance.catalog.log, instance.catalog.image().version)
 
-    assert found.topics[topic_id].partition(0).log_end_offset == 1
+    assert found.topics[topic_id].partitions[0].log_end_offset == 1
 
 
 def test_one_that_is_not_open_does_not_grow_in_silence(instance: Instance, client: Client) -> None:

@@ -290,7 +290,6 @@ class _Stored:
             | self.codec
             | layout.TIMESTAMP_TYPE_MASK * is_append_time
         )
-        self._header = header
         self._config = config
 
     def data(self, view: Bytes, payload: Bytes) -> Bytes:

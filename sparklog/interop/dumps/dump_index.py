@@ -284,7 +284,6 @@ class _OffsetLookup:
 
     def __init__(self, file: DumpedFile, base: int) -> None:
         entries = _entries(file, OFFSET_DTYPE)
-        self._base = base
         self._offsets = (entries["offset"].astype(np.int64) + base).tolist()
         self._positions = entries["position"].tolist()
 

@@ -10,9 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 @contextmanager
-def progress_bar(
-    what: str, count: int, *, is_quiet: bool = False
-) -> Iterator[Callable[[int], None]]:
+def progress_bar(what: str, count: int, *, is_quiet: bool) -> Iterator[Callable[[int], None]]:
     """Show how many of `count` tasks are done; yield a function that adds to that number.
 
     Any thread may call the function. Nothing is shown with `is_quiet`, or if stderr is no terminal.

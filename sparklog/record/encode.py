@@ -82,7 +82,7 @@ def encode_batches(
     num_streams: int,
     base_offsets: NDArray[np.int64],
     settings: BatchSettings,
-    leader_epochs: NDArray[np.int64] | None = None,
+    leader_epochs: NDArray[np.int64] | None,
 ) -> EncodedBatches:
     """Write row i to stream `stream[i]` (0 if `stream` is None), in the order of the rows.
 

@@ -20,8 +20,8 @@ def plain_batch(
     count: int,
     now_ms: int,
     *,
-    offset: int = 0,
-    leader_epoch: int = layout.NO_LEADER_EPOCH,
+    offset: int,
+    leader_epoch: int,
     attributes: int = 0,
     producer: tuple[int, int] = NOBODY,
 ) -> bytes:

@@ -7,7 +7,6 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from sparklog.config.options import RECORD_COLUMNS
 from sparklog.record.arrays import array_of, numbers_of
 from sparklog.record.decode import ALL, DecodedRecords
 
@@ -33,7 +32,7 @@ _DECODED: Final = {name: name for name in ALL} | {"timestampType": "timestamp_ty
 """Columns that have to be decoded, and the decoder's names for them."""
 
 
-def arrow_schema(columns: Sequence[str] = RECORD_COLUMNS) -> pa.Schema:
+def arrow_schema(columns: Sequence[str]) -> pa.Schema:
     """Return the Arrow schema of columns; Spark takes no other types from a Python data source."""
     return pa.schema([pa.field(name, ARROW_COLUMNS[name]) for name in columns])
 

@@ -21,7 +21,7 @@ HELD: Final = DescribedGroup(str(State.EMPTY), "", "", ())
 """A group of which there are only offsets that a transaction holds."""
 
 
-def group_record(group: Group, assignments: Mapping[str, bytes] | None = None) -> Record:
+def group_record(group: Group, assignments: Mapping[str, bytes] | None) -> Record:
     """Return the record of a group: with new assignments by member id, if they are given."""
     protocol = group.protocol or ""
     value = {

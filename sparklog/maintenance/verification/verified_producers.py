@@ -119,7 +119,7 @@ class ProducersSeen:
     `opened` are the open transactions of the partition, by the metadata.
     """
 
-    def __init__(self, entry: SegmentEntry, opened: Iterable[OpenTransaction] = ()) -> None:
+    def __init__(self, entry: SegmentEntry, opened: Iterable[OpenTransaction]) -> None:
         self._entry = entry
         self._opened = dict(opened)
         self._spans = AbortedSpans(aborted_spans([entry]))

@@ -74,11 +74,7 @@ def edit_of_ids(operation: str, *changed: TransactionalId, next_id: int | None =
 
 
 def initialized(
-    image: Image,
-    transactional_id: str,
-    timeout_ms: int,
-    expected: Producer = NOBODY,
-    random_start: int = FIRST_PRODUCER_ID,
+    image: Image, transactional_id: str, timeout_ms: int, expected: Producer, random_start: int
 ) -> Edit | Done:
     """Return the edit that gives a transactional id its next epoch; Done for a repeated request.
 
@@ -256,7 +252,7 @@ class Ending(NamedTuple):
 
 
 def to_end(
-    image: Image, step: Step, *, is_commit: bool, bumps: bool, random_start: int = FIRST_PRODUCER_ID
+    image: Image, step: Step, *, is_commit: bool, bumps: bool, random_start: int
 ) -> Ending | TransactionalId:
     """Return the end that a client asks for; if it has happened already, the id as it is.
 

@@ -27,7 +27,7 @@ class Session:
         "told_ms",
     )
 
-    def __init__(self, listener: Listener, *, is_known: bool = True) -> None:
+    def __init__(self, listener: Listener, *, is_known: bool) -> None:
         self.listener = listener
         self.principal: Principal | None = EVERYBODY if is_known else None
         self.peer = "unknown"

@@ -13,6 +13,7 @@ from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.metadata.catalog import Catalog, Landed
 from sparklog.metadata.state.image import TopicImage
+from sparklog.metadata.state.segments import NO_ROWS
 from sparklog.record.rows import RecordColumns
 from sparklog.storage import Files, open_files
 
@@ -122,6 +123,12 @@ def image(log_dir: Place, topic: str = "t") -> TopicImage:
     """A topic as it is now."""
     found = catalog(log_dir)
     return found.topic_image(found.topic(topic))
+
+
+def live_rows(log_dir: Place, topic: str = "t") -> pa.Table:
+    """A topic's live segments (SEGMENT_SCHEMA), sorted by partition and base offset."""
+    logs = sorted(image(log_dir, topic).partitions.items())
+    return pa.concat_tables([NO_ROWS, *(log.live.table for _, log in logs)]).combine_chunks()
 
 
 def rows(

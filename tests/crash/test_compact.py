@@ -11,7 +11,7 @@ from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
 from tests.compaction import COMPACTED
 from tests.crash.maintenance import run
 from tests.crash.producer import in_process
-from tests.logs import Row, append, image, log_files, rows
+from tests.logs import Row, append, live_rows, log_files, rows
 from tests.maintenance import new_topic, outcome_of
 
 pytestmark = pytest.mark.slow
@@ -70,4 +70,4 @@ class TestKill:
         run(log_dir, compact, FORCED)
 
         assert set(before) < set(log_files(log_dir))
-        assert len(image(log_dir).live) == 4
+        assert len(live_rows(log_dir)) == 4

@@ -16,7 +16,7 @@ from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
 from sparklog.maintenance.verification.verify import verify
 from tests.crash.maintenance import run
 from tests.crash.producer import in_process
-from tests.logs import append, image, log_files, rows
+from tests.logs import append, live_rows, log_files, rows
 from tests.maintenance import new_topic
 
 pytestmark = pytest.mark.slow
@@ -35,11 +35,11 @@ class Case(NamedTuple):
 
 
 def is_merged(log_dir: str) -> bool:
-    return len(image(log_dir).live) == 2
+    return len(live_rows(log_dir)) == 2
 
 
 def is_indexed(log_dir: str) -> bool:
-    return all(size is not None for size in image(log_dir).live["index_bytes"].to_pylist())
+    return all(size is not None for size in live_rows(log_dir)["index_bytes"].to_pylist())
 
 
 CASES = {

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from sparklog.author import who
 from sparklog.metadata.upkeep.fold import fold
 from tests.kafka.jars import DELTA, cache_dir, is_offline, jars
-from tests.logs import append, catalog, image, new_topic
+from tests.logs import append, catalog, image, live_rows, new_topic
 
 pytestmark = pytest.mark.spark
 
@@ -53,7 +53,7 @@ class TestRows:
     def test_are_the_folded_image(self, table: DataFrame, log_dir: str) -> None:
         names = ("partition", "base_offset", "next_offset", "log_path")
         found = table.where("kind = 'segment' and not gone").select(*names).collect()
-        live = image(log_dir).live.select(list(names)).to_pylist()
+        live = live_rows(log_dir).select(list(names)).to_pylist()
 
         assert len(found) == COMMITS
         assert {tuple(row) for row in found} < {tuple(row.values()) for row in live}

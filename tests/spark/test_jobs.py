@@ -20,7 +20,7 @@ from sparklog.spark import consume
 from sparklog.spark.jobs import fleet
 from sparklog.spark.jobs.fleet import SparkFleet
 from tests.compaction import COMPACTED
-from tests.logs import OWN_FILES, append, image, log_files, new_topic, rows
+from tests.logs import OWN_FILES, append, image, live_rows, log_files, new_topic, rows
 from tests.sweeping import sweep
 from tests.works import by_parity, digits, halved, smallest, summed
 
@@ -275,7 +275,7 @@ class TestPlannedBefore:
         df = consume(spark, log_dir, subscribe="t", maxRecordsPerPartition=7)
         before = values(df)
         assert run(["jobs", "merge_segments", "--log-dir", log_dir, "--seal"]) == 0
-        assert len(image(log_dir).live) < 4
+        assert len(live_rows(log_dir)) < 4
 
         assert values(df) == before
         sweep(log_dir)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from sparklog.errors import InvalidOptionError, SparklogWarning
 from sparklog.model import Codec
 from sparklog.spark import produce
-from tests.logs import OWN_FILES, all_values, image, log_files, new_topic, rows, values
+from tests.logs import OWN_FILES, all_values, live_rows, log_files, new_topic, rows, values
 from tests.spark.frames import numbers, one, own_files
 
 pytestmark = pytest.mark.spark
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 def codecs(log_dir: str, topic: str = "t") -> set[int]:
     """The codecs of a topic's segments."""
-    return set(image(log_dir, topic).live.column("codec").to_pylist())
+    return set(live_rows(log_dir, topic).column("codec").to_pylist())
 
 
 class TestCompression:
@@ -48,13 +48,13 @@ class TestSizes:
         produce(df, log_dir, "t")
         produce(df, log_dir, "t", batch_size=1)
 
-        assert image(log_dir).live.column("batch_count").to_pylist() == [1, 1000]
+        assert live_rows(log_dir).column("batch_count").to_pylist() == [1, 1000]
         assert values(log_dir)[0] == [str(number) for number in range(1000)] * 2
 
     def test_of_segments(self, spark: SparkSession, log_dir: str) -> None:
         df = numbers(spark, 1000, "0 partition", tasks=2)
         produce(df, log_dir, "t", **{"segment.bytes": "2000", "batch.size": 500})
-        sizes = image(log_dir).live.column("log_bytes").to_pylist()
+        sizes = live_rows(log_dir).column("log_bytes").to_pylist()
 
         assert len(sizes) > 4
         assert max(sizes) <= 2000

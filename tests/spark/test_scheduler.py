@@ -19,7 +19,7 @@ from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.leases import Leases
 from sparklog.metadata.names import entry_path
-from tests.logs import append, catalog, image, new_topic
+from tests.logs import append, catalog, live_rows, new_topic
 
 pytestmark = pytest.mark.spark
 
@@ -100,7 +100,7 @@ class TestProcess:
         assert (first["exit_code"], first["steps"][0]["segments"]) == (0, 1)
         assert (again["exit_code"], again["steps"]) == (3, [])
         assert (verified["exit_code"], verified["log_dir"]) == (0, log_dir)
-        assert len(image(log_dir).live) == 0
+        assert len(live_rows(log_dir)) == 0
         assert (counts[0] >= 2, counts[1], counts[2] > 1e9) == (True, 0, True)
         assert ended == 0
 

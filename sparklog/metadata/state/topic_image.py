@@ -12,7 +12,6 @@ from functools import cached_property
 from itertools import groupby
 from typing import Final, NamedTuple
 
-import pyarrow as pa
 from immutables import Map
 
 from sparklog.errors import UsageError
@@ -27,7 +26,7 @@ from sparklog.metadata.state.edit import (
 )
 from sparklog.metadata.state.partition_log import PartitionLog, changes_by_partition
 from sparklog.metadata.state.producers import Use
-from sparklog.metadata.state.segments import NO_ROWS, Later, TakenOut
+from sparklog.metadata.state.segments import Later, TakenOut
 from sparklog.model import OffsetRange, SegmentEntry, SegmentKey, TopicDescription
 
 Waiting = tuple[tuple[TopicEdit, Stamp], ...]
@@ -184,13 +183,6 @@ class TopicImage:
             of_partition.setdefault(key.partition, []).append(key)
         logs = ((self.partition(number), some) for number, some in of_partition.items())
         return {one.key: one for log, some in logs for one in log.live.find(some)}
-
-    @cached_property
-    def live(self) -> pa.Table:
-        """All live segments (SEGMENT_SCHEMA), sorted by partition and base offset."""
-        logs = [self.partitions[number] for number in sorted(self.partitions)]
-        tables = [log.live.table for log in logs if len(log.live)]
-        return pa.concat_tables([NO_ROWS, *tables]).combine_chunks()
 
     def removed_until(self, limit_ms: int) -> int:
         """Return how many of the removed segments were removed at a time (ms) or before."""

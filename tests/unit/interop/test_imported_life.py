@@ -21,7 +21,7 @@ from sparklog.maintenance.verification.verify import verify
 from sparklog.model import READ_COMMITTED, Codec
 from tests.broker_files import TRANSACTIONAL, batch, marker, write_segment
 from tests.compat.cases import BROKER
-from tests.logs import Row, append, image, rows
+from tests.logs import Row, append, image, live_rows, rows
 from tests.maintenance import outcome_of, run
 from tests.naive.messages import message, wrapper
 from tests.naive.records import Record
@@ -133,7 +133,7 @@ class TestJobs:
         run(merge_segments, imported.log_dir, seal=False)
 
         # The log begins within it.
-        assert image(imported.log_dir, "mixed").live["base_offset"].to_pylist() == [5]
+        assert live_rows(imported.log_dir, "mixed")["base_offset"].to_pylist() == [5]
 
     def test_retention_takes_what_is_old_and_leaves_the_end(self, imported: Interop) -> None:
         configure(imported, "mixed", {"retention.ms": "1"})

@@ -29,7 +29,7 @@ from tests.broker_files import (
     write_indexes,
     write_segment,
 )
-from tests.logs import image
+from tests.logs import live_rows
 from tests.naive.messages import message
 from tests.naive.records import Record
 from tests.unit.interop.conftest import Interop
@@ -261,7 +261,7 @@ class TestTrusted:
         monkeypatch.setattr("sparklog.interop.imports.sealed.INDEX_BYTES_MAX", 11)
         interop.run(TRUST)
 
-        counts = image(str(interop.log_dir)).live.column("batch_count")
+        counts = live_rows(str(interop.log_dir)).column("batch_count")
         assert counts.to_pylist() == [1, 1]
 
     def test_without_known_epochs_all_headers_are_read(self, interop: Interop) -> None:

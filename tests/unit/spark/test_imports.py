@@ -64,7 +64,8 @@ for _ in range(2):
     for _ in range(70):
         log.commit(plan, [topic], housekeeping=False)
     fold(log)
-MetadataLog(open_files(sys.argv[1]), SystemClock()).image([topic]).topics[topic].live
+image = MetadataLog(open_files(sys.argv[1]), SystemClock()).image([topic])
+image.topics[topic].partition(0).live.table
 """
 
 

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import google_crc32c
+import pytest
 
 from sparklog.errors import CorruptRecordError
 from sparklog.record.checksum import verify_checksums
-from sparklog.record.decode import decode
+from sparklog.record.decode import ALL, decode
 from sparklog.record.scan import scan_batches
 from tests.naive import encode as naive
 from tests.naive.decode import MalformedError, read_log
@@ -104,3 +105,21 @@ class Log:
             return read_log(data[: scan_batches(data).end])
         except MalformedError:
             return None
+
+
+def misread(log: Log) -> CorruptRecordError:
+    """The error that the columns of a damaged log are."""
+    with pytest.raises(CorruptRecordError) as caught:
+        log.decode()
+    return caught.value
+
+
+def check_decodes_or_refuses(log: Log) -> None:
+    """Whatever the bytes of a log are, they are an error, or sound columns of one length."""
+    try:
+        got = log.decode()
+    except CorruptRecordError:
+        return
+    for name in ALL:
+        getattr(got, name).validate(full=True)
+        assert len(getattr(got, name)) == got.num_rows

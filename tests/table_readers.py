@@ -68,9 +68,3 @@ def rows_by(engine: str, directory: Path) -> pa.Table:
     """All rows of a table as an engine reads them, in the table's columns, sorted."""
     found = ENGINES[engine](directory).select(COLUMNS)
     return sorted_by_offset(found.cast(ARROW_SCHEMA)).combine_chunks()
-
-
-def directory_of(log_dir: str) -> Path:
-    """Where the table of topic `t` lies."""
-    (found,) = Path(log_dir).glob("t-*/table")
-    return found

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 
 from sparklog.maintenance.build_table import build_table
 from sparklog.maintenance.job import JobContext
@@ -50,6 +51,17 @@ def build(log: Partition | str | JobContext, **options: Any) -> list[StepReport]
         context, reports.append
     )
     return reports
+
+
+def table_path(log_dir: str) -> Path:
+    """Where the only table of a log dir lies."""
+    (found,) = Path(log_dir).glob("t-*/table")
+    return found
+
+
+def delta(log_dir: str) -> DeltaTable:
+    """The only table of a log dir, opened by delta-rs."""
+    return DeltaTable(table_path(log_dir))
 
 
 def problems(reports: Iterable[StepReport]) -> list[str]:

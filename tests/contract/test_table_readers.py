@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.table_readers import ENGINES, FAR, RECORDS, append_records, directory_of, rows_by
-from tests.tables import build, counted, records_of, table_of, topic_with_table
+from tests.table_readers import ENGINES, FAR, RECORDS, append_records, rows_by
+from tests.tables import build, counted, records_of, table_of, table_path, topic_with_table
 
 ALL = [*RECORDS, FAR]
 BUILDS = 8
@@ -22,7 +22,7 @@ class TestAnEngine:
     def test_reads_the_records_of_the_log(self, engine: str, log_dir: str) -> None:
         append_records(log_dir, ALL)
         build(log_dir)
-        found = records_of(rows_by(engine, directory_of(log_dir)))
+        found = records_of(rows_by(engine, table_path(log_dir)))
 
         assert found == [one._replace(offset=at) for at, one in enumerate(ALL)]
 
@@ -30,7 +30,7 @@ class TestAnEngine:
         for _ in range(BUILDS):
             append_records(log_dir, ALL)
             reports = build(log_dir)
-        found = rows_by(engine, directory_of(log_dir))
+        found = rows_by(engine, table_path(log_dir))
 
         assert counted(reports, "merged_files") == [BUILDS]
         assert found == table_of(log_dir)

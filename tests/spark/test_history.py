@@ -20,7 +20,7 @@ from tests.erasing import erased
 from tests.logs import append, new_topic
 from tests.maintenance import outcome_of
 from tests.restoring import restored_behind_its_table
-from tests.tables import build, marks_of, topic_with_table
+from tests.tables import build, marks_of, table_path, topic_with_table
 
 pytestmark = pytest.mark.spark
 
@@ -214,11 +214,6 @@ class TestAuto:
 
         with pytest.raises(UsageError, match=r"io.delta:delta-spark_4.2_2.13:4.4.0"):
             read("auto")
-
-
-def table_path(log_dir: str) -> Path:
-    (found,) = Path(log_dir).glob("t-*/table")
-    return found
 
 
 class TestTable:

@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparklog.spark import consume
-from tests.table_readers import ENGINES, RECORDS, append_records, directory_of, rows_by
-from tests.tables import build, problems, table_of, topic_with_table
+from tests.table_readers import ENGINES, RECORDS, append_records, rows_by
+from tests.tables import build, problems, table_of, table_path, topic_with_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -26,7 +26,7 @@ def log_dir(tmp_path: Path) -> str:
 
 def optimize(spark: SparkSession, log_dir: str) -> None:
     """OPTIMIZE, and VACUUM of all that is not of the newest version."""
-    table = f"delta.`{directory_of(log_dir)}`"
+    table = f"delta.`{table_path(log_dir)}`"
     spark.sql(f"OPTIMIZE {table}")
     spark.conf.set(CHECK, "false")
     try:
@@ -39,7 +39,7 @@ CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
 def spark_rows(spark: SparkSession, log_dir: str) -> list[tuple[int, bytes | None, bytes | None]]:
-    found = spark.read.format("delta").load(str(directory_of(log_dir)))
+    found = spark.read.format("delta").load(str(table_path(log_dir)))
     rows = found.select("offset", "key", "value").collect()
     return sorted((row.offset, _bytes(row.key), _bytes(row.value)) for row in rows)
 
@@ -54,9 +54,9 @@ def test_all_read_the_same_rows_after_optimize_and_vacuum(
     before = table_of(log_dir)
     optimize(spark, log_dir)
 
-    assert len(list(directory_of(log_dir).glob("*.parquet"))) == 1
+    assert len(list(table_path(log_dir).glob("*.parquet"))) == 1
     assert table_of(log_dir) == before
-    assert {engine: rows_by(engine, directory_of(log_dir)) == before for engine in ENGINES} == (
+    assert {engine: rows_by(engine, table_path(log_dir)) == before for engine in ENGINES} == (
         dict.fromkeys(ENGINES, True)
     )
     expected = [(at, *one[2:4]) for at, one in enumerate(RECORDS * BUILDS)]

@@ -53,12 +53,6 @@ def running(tmp_path: Path) -> Iterator[RunningGateway]:
         yield found
 
 
-@pytest.fixture
-def client(running: RunningGateway) -> Iterator[Client]:
-    with Client(running.port) as found:
-        yield found
-
-
 def consumer(running: RunningGateway, **configs: object) -> Consumer:
     """A consumer of librdkafka in the consumer protocol."""
     given = {

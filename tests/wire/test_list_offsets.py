@@ -18,14 +18,11 @@ from sparklog.storage import open_files
 from sparklog.testing import Record, TemporaryLogDir
 from sparklog.wire.handlers.partitions import QUICK
 from sparklog.wire.handlers.records.list_offsets import TOGETHER
-from sparklog.wire.protocol.versions import APIS, ApiKey
+from sparklog.wire.protocol.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, gateway, request
+from tests.wire.requests import versions
 
 LATEST, EARLIEST, NEWEST_TIME, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
-
-
-def versions(key: ApiKey) -> range:
-    return range(APIS[key].min_version, APIS[key].max_version + 1)
 
 
 def list_request(

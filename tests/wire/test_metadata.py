@@ -28,12 +28,9 @@ from sparklog.wire.handlers.call import LONG_BYTES
 from sparklog.wire.protocol.topic_ids import uuid_of
 from sparklog.wire.protocol.versions import APIS, ApiKey
 from tests.wire.gateways import Client, RunningGateway, gateway, request
+from tests.wire.requests import versions
 
 handler = import_module("sparklog.wire.handlers.admin.metadata")  # its package names a function so
-
-
-def versions(key: ApiKey) -> range:
-    return range(APIS[key].min_version, APIS[key].max_version + 1)
 
 
 def topics_asked(version: int, *names: str) -> object:

@@ -50,12 +50,6 @@ def running(
 
 
 @pytest.fixture
-def client(running: RunningGateway) -> Iterator[Client]:
-    with Client(running.port) as found:
-        yield found
-
-
-@pytest.fixture
 def writer(running: RunningGateway) -> Iterator[Client]:
     """A client of another instance, which has the bytes in memory that it writes."""
     with gateway(running.server.gateway.settings.log_dir) as other, Client(other.port) as found:

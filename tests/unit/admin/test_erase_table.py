@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from deltalake import DeltaTable
 
 from sparklog.admin.erase import OUTSIDE, erase
 from sparklog.admin.erase_table import begin, end
@@ -18,7 +17,7 @@ from tests.logs import append, catalog, rows
 from tests.maintenance import run
 from tests.metadata_logs import CrashError, CrashingLocalFiles
 from tests.sweeping import DAY_MS, later, sweep
-from tests.tables import build, problems, snapshot_of, table_of, topic_with_table
+from tests.tables import build, delta, problems, snapshot_of, table_of, topic_with_table
 
 
 def is_being_erased(log_dir: str) -> bool:
@@ -221,11 +220,6 @@ class TestOtherWriters:
         with pytest.raises(UsageError, match="is no copy of its log any more"):
             erased(log_dir, ALICE)
         assert rows(log_dir) == before
-
-
-def delta(log_dir: str) -> DeltaTable:
-    (directory,) = Path(log_dir).glob("t-*/table")
-    return DeltaTable(directory)
 
 
 def files_in_order(log_dir: str) -> list[list[int]]:

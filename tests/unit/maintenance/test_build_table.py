@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 
 from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock
@@ -32,11 +32,13 @@ from tests.tables import (
     build,
     context_and_topic,
     counted,
+    delta,
     marks_of,
     problems,
     records_of,
     snapshot_of,
     table_of,
+    table_path,
     topic_with_table,
 )
 from tests.tracing import TracingFiles
@@ -49,12 +51,6 @@ def log_dir(tmp_path: Path) -> str:
     append(log_dir, 0, ["a", "b", None], keys=["k", "k", "l"], timestamps=[5, 6, 7])
     append(log_dir, 1, ["c", "d"])
     return log_dir
-
-
-def delta(log_dir: str) -> DeltaTable:
-    """The table, opened by delta-rs."""
-    (path,) = Path(log_dir).glob("t-*/table")
-    return DeltaTable(path)
 
 
 def set_config(log_dir: str, **config: object) -> None:
@@ -222,7 +218,7 @@ class TestRestoredLogDir:
         backup = shutil.copytree(log_dir, tmp_path / "backup")
         append(log_dir, 0, ["lost"])
         build(log_dir)
-        (table,) = Path(log_dir).glob("t-*/table")
+        table = table_path(log_dir)
         shutil.copytree(table, backup / table.relative_to(log_dir))
         return str(backup)
 

@@ -15,6 +15,7 @@ from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.metadata.state.edit import PartitionState
 from sparklog.storage.memory import MemoryFiles
 from tests.compaction import COMPACTED, Compacted, current
+from tests.erasing import flip
 from tests.logs import append, image, rows
 from tests.maintenance import context_of, make_unreadable, new_topic, outcome_of, run
 from tests.sweeping import directory_of
@@ -41,12 +42,6 @@ def paths_of(log: Compacted) -> list[str]:
 
 def too_many(_number: int, _values: object) -> None:
     raise UsageError("more than 2^31 bytes of keys")
-
-
-def flip(file: Path, position: int) -> None:
-    data = bytearray(file.read_bytes())
-    data[position] ^= 1
-    file.write_bytes(data)
 
 
 class TestDamagedSegment:

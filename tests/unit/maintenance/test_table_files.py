@@ -8,7 +8,6 @@ from unittest.mock import Mock, patch
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,11 +37,13 @@ from tests.tables import (
     WITH_TABLE,
     build,
     counted,
+    delta,
     marks_of,
     names,
     problems,
     snapshot_of,
     table_of,
+    table_path,
     topic_with_table,
 )
 
@@ -70,8 +71,7 @@ class TestMerging:
         fill(log_dir, 1)
 
         (one,) = snapshot_of(log_dir).files.values()
-        (directory,) = Path(log_dir).glob("t-*/table")
-        found = DeltaTable(directory).to_pyarrow_table()
+        found = delta(log_dir).to_pyarrow_table()
         assert found["partition"].to_pylist() == sorted(found["partition"].to_pylist())
         assert found["offset"].to_pylist() == 3 * list(range(2 * TIER_FILES))
         assert (one.rows, len(before)) == (6 * TIER_FILES, 6 * (TIER_FILES - 1))
@@ -137,8 +137,7 @@ class TestMerging:
     def test_a_file_that_is_damaged_is_told(self, log_dir: str) -> None:
         fill(log_dir, TIER_FILES - 1)
         append(log_dir, 0, ["z"])
-        (directory,) = Path(log_dir).glob("t-*/table")
-        next(directory.glob("*.parquet")).write_bytes(b"nothing")
+        next(table_path(log_dir).glob("*.parquet")).write_bytes(b"nothing")
 
         assert ["no sound Parquet file" in line for line in problems(build(log_dir))] == [True]
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 
 from sparklog.maintenance.verification import verify_table
 from sparklog.maintenance.verification.verify import verify
@@ -16,7 +16,7 @@ from sparklog.table.snapshot import DataFile
 from tests.compaction import Compacted
 from tests.logs import append
 from tests.maintenance import make_unreadable, run
-from tests.tables import WITH_TABLE, build, topic_with_table
+from tests.tables import WITH_TABLE, build, delta, topic_with_table
 
 
 @pytest.fixture
@@ -38,11 +38,6 @@ def told(log: Any, **options: Any) -> tuple[list[dict[str, int]], list[str]]:
     outcomes = [one.outcome for one in reports if one.outcome]
     counts = [dict(one.counts) for one in outcomes if "ranges" in one.counts]
     return counts, [line for one in outcomes for line in one.problems]
-
-
-def delta(log_dir: str) -> DeltaTable:
-    (path,) = Path(log_dir).glob("t-*/table")
-    return DeltaTable(path)
 
 
 class TestVerify:

@@ -19,7 +19,7 @@ from sparklog.storage import open_files
 from sparklog.table.marks import Mark, Marks
 from tests.erasing import ALICE, erased
 from tests.logs import append, catalog, client
-from tests.tables import build, topic_with_table
+from tests.tables import build, table_path, topic_with_table
 
 
 def condition(marks: dict[int, Mark], spans: dict[int, list[tuple[int, int]]]) -> str | None:
@@ -147,7 +147,7 @@ class TestPlan:
     ) -> None:
         backup = shutil.copytree(log_dir, tmp_path / "backup")
         build(log_dir)
-        (table,) = Path(log_dir).glob("t-*/table")
+        table = table_path(log_dir)
         shutil.rmtree(backup / table.relative_to(log_dir))
         append(log_dir, 0, ["lost"])
         build(log_dir)
@@ -157,8 +157,7 @@ class TestPlan:
             assert self.plan(str(backup)).tables == []
 
     def test_reads_the_log_where_somebody_has_deleted_the_table(self, log_dir: str) -> None:
-        (table,) = Path(log_dir).glob("t-*/table")
-        shutil.rmtree(table)
+        shutil.rmtree(table_path(log_dir))
         plan = self.plan(log_dir)
 
         assert (plan.tables, [(one.start, one.end) for (one,) in plan.log]) == ([], [(0, 5)])
@@ -191,7 +190,7 @@ class TestPlan:
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (part,) = self.plan(log_dir).tables
-        (table,) = Path(log_dir).glob("t-*/table")
+        table = table_path(log_dir)
         assert part.files == [str(path) for path in table.glob("*.parquet")]
 
         monkeypatch.setattr(table_part, "FILES_MAX", 0)

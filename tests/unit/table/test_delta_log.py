@@ -39,8 +39,8 @@ def add(path: str, rows: int = 1, **more: Any) -> dict[str, Any]:
     return {"add": {**content, "stats": json.dumps({"numRecords": rows}), **more}}
 
 
-def remove(path: str, when: int = 5, **more: Any) -> dict[str, Any]:
-    return {"remove": {"path": path, "deletionTimestamp": when, "dataChange": True, **more}}
+def remove(path: str, **more: Any) -> dict[str, Any]:
+    return {"remove": {"path": path, "deletionTimestamp": 5, "dataChange": True, **more}}
 
 
 class World:

@@ -16,7 +16,15 @@ from tests.erasing import ALICE, erased, keyed
 from tests.logs import append, catalog, client, new_topic, rows
 from tests.maintenance import run
 from tests.restoring import restored, restored_behind_its_table
-from tests.tables import WITH_TABLE, build, marks_of, problems, table_of, topic_with_table
+from tests.tables import (
+    WITH_TABLE,
+    build,
+    marks_of,
+    problems,
+    table_of,
+    table_path,
+    topic_with_table,
+)
 
 
 @pytest.fixture
@@ -126,7 +134,7 @@ class TestATableThatIsNewerThanTheBackup:
         append(copy, 0, ["d"])
         build(copy)
         append(log_dir, 0, ["other", "records"])
-        (table,) = Path(copy).glob("t-*/table")
+        table = table_path(copy)
         shutil.copytree(table, Path(log_dir) / table.relative_to(copy), dirs_exist_ok=True)
 
         with pytest.warns(SparklogWarning, match="the log dir has nothing of that log"):

@@ -14,7 +14,7 @@ from sparklog.table.stitch import stitch
 from tests.compaction import Compacted, keyed_batch, sent
 from tests.maintenance import run
 from tests.partitions import Partition, batch, marker
-from tests.tables import WITH_TABLE, build, stitched
+from tests.tables import WITH_TABLE, build, names, stitched
 
 
 def ten() -> Partition:
@@ -77,7 +77,7 @@ class Life:
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
-        self.log = Compacted(cleanup_policy="compact", **_names(WITH_TABLE))
+        self.log = Compacted(cleanup_policy="compact", **names(WITH_TABLE))
         self._open = False
 
     def step(self) -> None:
@@ -139,10 +139,6 @@ class Life:
             if start < end:
                 expected = partition.read(start, end, isolation=isolation)
                 assert stitched(partition, start, end, isolation) == expected
-
-
-def _names(config: dict[str, str]) -> dict[str, str]:
-    return {name.replace(".", "_"): value for name, value in config.items()}
 
 
 @settings(max_examples=20)

@@ -56,16 +56,16 @@ class Meanwhile(LocalFleet):
         return answers
 
 
-def keyed(log_dir: Place, partition: int = 0, topic: str = "t", options: Any = LZ4) -> None:
+def keyed(log_dir: Place, partition: int = 0, options: Any = LZ4) -> None:
     """Nine records, every third of them hers."""
     names = [ALICE if number % 3 == 0 else f"key-{number}" for number in range(9)]
     said = [f"{SECRET if key == ALICE else 'v'}-{number}" for number, key in enumerate(names)]
-    append(log_dir, partition, said, keys=names, topic=topic, options=options)
+    append(log_dir, partition, said, keys=names, options=options)
 
 
-def left(log_dir: str, topic: str = "t") -> dict[int, list[int]]:
+def left(log_dir: str) -> dict[int, list[int]]:
     """The offsets that can be read, by partition."""
-    return {number: [row.offset for row in some] for number, some in rows(log_dir, topic).items()}
+    return {number: [row.offset for row in some] for number, some in rows(log_dir).items()}
 
 
 def swept(log_dir: str) -> list[str]:
@@ -125,10 +125,9 @@ def erased(
     return erase(Catalog(files), topic, keys, LocalFleet(), dry_run=dry_run)
 
 
-def ends(log_dir: str, topic: str = "t") -> dict[int, int]:
+def ends(log_dir: str) -> dict[int, int]:
     """The log end offset of each partition."""
-    found = catalog(log_dir)
-    logs = found.topic_image(found.topic(topic)).partitions
+    logs = image(log_dir).partitions
     return {number: log.log_end_offset for number, log in logs.items()}
 
 

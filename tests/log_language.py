@@ -57,12 +57,12 @@ def built(
     return builder.finish()
 
 
-def batch_lists(base: int = 0, largest: int = 20_000) -> st.SearchStrategy[list[Batch]]:
+def batch_lists(base: int = 0) -> st.SearchStrategy[list[Batch]]:
     """Lists of batches that one segment may hold, from `base` on, with gaps and any timestamps."""
     step = st.tuples(
         st.integers(1, 2000),
         st.one_of(st.integers(-1, 5), st.integers(-1, 2**63 - 1)),
-        st.integers(layout.BATCH_HEADER_SIZE, largest),
+        st.integers(layout.BATCH_HEADER_SIZE, 20_000),
     )
 
     def build(steps: list[tuple[int, int, int]]) -> list[Batch]:

@@ -60,9 +60,9 @@ def base_offsets(span: int) -> st.SearchStrategy[int]:
 
 
 @st.composite
-def modern_batches(draw: Callable[..., Any], largest: int = 64) -> bytes:
+def modern_batches(draw: Callable[..., Any]) -> bytes:
     """A v2 batch: any codec, either timestamp type, gaps inside and offsets lost at its end."""
-    records = draw(record_lists(largest, max_size=4))
+    records = draw(record_lists(64, max_size=4))
     steps = st.one_of(st.just(1), st.integers(1, INT32_MAX // 8))
     gaps = draw(st.lists(steps, min_size=len(records), max_size=len(records)))
     records = numbered(records, gaps, draw(base_offsets(sum(gaps))))
@@ -74,9 +74,9 @@ def modern_batches(draw: Callable[..., Any], largest: int = 64) -> bytes:
 
 
 @st.composite
-def legacy_entries(draw: Callable[..., Any], largest: int = 64) -> bytes:
+def legacy_entries(draw: Callable[..., Any]) -> bytes:
     """An entry of magic 0 or 1, plain or compressed."""
-    records = [one._replace(headers=()) for one in draw(record_lists(largest, max_size=4))]
+    records = [one._replace(headers=()) for one in draw(record_lists(64, max_size=4))]
     gaps = draw(st.lists(st.integers(1, 5), min_size=len(records), max_size=len(records)))
     records = numbered(records, gaps, draw(base_offsets(sum(gaps))))
     magic = draw(st.sampled_from([0, 1]))
@@ -87,9 +87,9 @@ def legacy_entries(draw: Callable[..., Any], largest: int = 64) -> bytes:
     return messages.wrapper(records, magic, codec, append_time)
 
 
-def logs(largest: int = 64) -> st.SearchStrategy[bytes]:
+def logs() -> st.SearchStrategy[bytes]:
     """Entries of all formats back to back; their offsets need not grow, which decoding ignores."""
-    entry = st.one_of(modern_batches(largest), legacy_entries(largest))
+    entry = st.one_of(modern_batches(), legacy_entries())
     return st.lists(entry, max_size=4).map(b"".join)
 
 

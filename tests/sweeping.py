@@ -71,19 +71,13 @@ def sweep(
     return swept
 
 
-def remove(
-    log_dir: str,
-    *slots: int,
-    partition: int = 0,
-    topic: str = "t",
-    clock: ManualClock | None = None,
-) -> list[SegmentEntry]:
-    """Remove live segments, as retention does; return them."""
-    entries = list(image(log_dir, topic).segments(partition))
+def remove(log_dir: str, *slots: int, clock: ManualClock | None = None) -> list[SegmentEntry]:
+    """Remove live segments of partition 0, as retention does; return them."""
+    entries = list(image(log_dir).segments(0))
     removed = [entries[slot] for slot in slots]
     now_ms = (clock or SystemClock()).now_ms()
     found = catalog(log_dir)
-    edited(found, found.topic(topic), remove=[one.key for one in removed], removed_ms=now_ms)
+    edited(found, found.topic("t"), remove=[one.key for one in removed], removed_ms=now_ms)
     return removed
 
 
@@ -113,10 +107,9 @@ def put(directory: Path, path: str = "", born_ms: int | None = None) -> Path:
     return file
 
 
-def make_old(*paths: Path, seconds: float = 1_600_000_000) -> None:
-    """Give files another modification time."""
-    for path in paths:
-        os.utime(path, (seconds, seconds))
+def make_old(path: Path) -> None:
+    """Give a file a modification time of years ago."""
+    os.utime(path, (1_600_000_000, 1_600_000_000))
 
 
 def two_topics(path: Path) -> str:

@@ -23,7 +23,6 @@ from sparklog.metadata.upkeep.repair import problems, repair
 from sparklog.storage.files import Files
 from tests.cutting import CrashingObjectFiles, CuttingProxy, copied, is_killed
 from tests.metadata_logs import (
-    CHANGES,
     CrashingLocalFiles,
     CrashingMemoryFiles,
     World,
@@ -177,9 +176,6 @@ class TestACleanerOfYesterday:
             assert list(problems(world.files, world.clock)) == []
             step, was_late = step + 1, late.was_late
         assert 8 < step < 40
-
-
-STEPS = CHANGES | {"delete_many", "sync_directory", "stat", "list", "read"}
 
 
 class _Late:

@@ -114,7 +114,7 @@ def parent_of_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
         yield pa.record_batch({"command": [command]})
 
 
-def own_files(log_dir: str | Path, name: str = "t") -> None:
-    """Give a topic OWN_FILES."""
+def own_files(log_dir: str | Path) -> None:
+    """Give the topic t OWN_FILES."""
     changes = [AlterConfigOp(key, value) for key, value in OWN_FILES.items()]
-    AdminClient(log_dir).incremental_alter_configs({name: changes})
+    AdminClient(log_dir).incremental_alter_configs({"t": changes})

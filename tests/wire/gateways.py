@@ -171,10 +171,10 @@ def check_others_are_answered(
         may_end.set()
 
 
-def frame_of(request: Any, correlation_id: int = 0, client_id: str = "test") -> bytes:
+def frame_of(request: Any, correlation_id: int = 0) -> bytes:
     """The bytes of a request, header and body."""
     key, version = request.__api_key__, request.__version__
-    name = client_id.encode()
+    name = b"test"
     head = struct.pack(">hhih", key, version, correlation_id, len(name)) + name
     if version >= APIS[ApiKey(key)].flexible_from:
         head += b"\0"

@@ -260,13 +260,13 @@ class TestInitProducerId:
         assert len(found) == 2
 
 
-def init_request(version: int, transactional_id: str | None = None) -> Any:
+def init_request(version: int) -> Any:
     later = {"producer_id": -1, "producer_epoch": -1} if version >= 3 else {}
     timeout = i32Timedelta.parse(timedelta(minutes=1))
     return request(
         ApiKey.INIT_PRODUCER_ID,
         version,
-        transactional_id=transactional_id,
+        transactional_id=None,
         transaction_timeout=timeout,
         **later,
     )

@@ -47,9 +47,9 @@ def produced(client: Client, count: int, topic: str = "t") -> None:
         client.ask(produce_request(9, topic, (0, client_batch(str(number)))))
 
 
-def slices_of(log_dir: Path, name: str = "t") -> int:
+def slices_of(log_dir: Path) -> int:
     catalog = Catalog(open_files(str(log_dir)))
-    return sum(one.is_shared for one in catalog.partition(catalog.topic(name), 0).entries())
+    return sum(one.is_shared for one in catalog.partition(catalog.topic("t"), 0).entries())
 
 
 def test_slices_become_a_segment(running: RunningGateway, client: Client, tmp_path: Path) -> None:

@@ -46,11 +46,11 @@ def member(log_dir: Path) -> Iterator[GroupMember]:
         yield found
 
 
-def claim_elsewhere(log_dir: Path, group: str = "readers") -> None:
-    """Claim a group's partition, as another instance does."""
+def claim_elsewhere(log_dir: Path) -> None:
+    """Claim the partition of the group "readers", as another instance does."""
     catalog = Catalog(open_files(str(log_dir)))
     topic = catalog.topic(OFFSETS_TOPIC)
-    assert claim(catalog, topic, partition_of(group, topic.num_partitions)) is not None
+    assert claim(catalog, topic, partition_of("readers", topic.num_partitions)) is not None
 
 
 def offsets_code(member: GroupMember) -> ErrorCode:

@@ -17,8 +17,6 @@ from sparklog.model import SegmentEntry
 from tests.command_line import CommandLine
 from tests.logs import catalog
 
-FORMAT = r"%p %o %k=%s %K %S\n"
-
 
 @pytest.fixture
 def numbers(sparklog: CommandLine) -> CommandLine:

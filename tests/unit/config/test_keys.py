@@ -27,8 +27,8 @@ def refuses(key: ConfigKey, text: str) -> bool:
     return False
 
 
-def a_key(kind: ConfigType, bounds: Bounds = ANYTHING) -> ConfigKey:
-    return ConfigKey("a.key", kind, "", bounds, "A key.")
+def a_key(kind: ConfigType) -> ConfigKey:
+    return ConfigKey("a.key", kind, "", ANYTHING, "A key.")
 
 
 class TestParse:

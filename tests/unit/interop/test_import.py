@@ -28,8 +28,8 @@ from tests.partitions import message_set
 from tests.unit.interop.conftest import NO_PRODUCERS, TRUST, Interop
 
 
-def state(interop: Interop, topic: str = "t") -> PartitionState:
-    return interop.log(topic).state
+def state(interop: Interop) -> PartitionState:
+    return interop.log().state
 
 
 class TestFirst:

@@ -23,8 +23,6 @@ from tests.logs import append
 from tests.unit.interop.conftest import Interop
 
 TRUST = ImportOptions(check=False, flush=False)
-NO_PRODUCERS = bytes.fromhex("000148674bc700000000")
-"""A producer snapshot without an entry."""
 
 
 class TestEpochs:

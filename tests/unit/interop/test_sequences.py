@@ -34,9 +34,9 @@ def snapshot(*states: SnapshotState) -> bytes:
     return encode_snapshot(states)
 
 
-def state(producer_id: int, last: int, offset: int, *, epoch: int = 0) -> SnapshotState:
+def state(producer_id: int, last: int, offset: int) -> SnapshotState:
     """The entry of a producer whose last batch has two records."""
-    return SnapshotState(producer_id, epoch, last, offset, 1, T0, -1, -1)
+    return SnapshotState(producer_id, 0, last, offset, 1, T0, -1, -1)
 
 
 def ends(interop: Interop) -> dict[int, list[tuple[int, int, int]]]:

@@ -54,13 +54,13 @@ def key(name: str) -> bytes:
     return b"\0\0" + write_message({"transactionalId": name}, TRANSACTION_RECORDS[0].key)
 
 
-def write(interop: Interop, *records: Record, topic: str = "__transaction_state") -> Path:
-    return write_segment(interop.partition(f"{topic}-3"), 0, batch_of(records, 1))
+def write(interop: Interop, *records: Record) -> Path:
+    return write_segment(interop.partition("__transaction_state-3"), 0, batch_of(records, 1))
 
 
-def data(offset: int, producer: int = 7) -> bytes:
+def data(offset: int) -> bytes:
     """A transactional batch of two records."""
-    return batch(offset, producer=producer, attributes=TRANSACTIONAL, sequence=offset)
+    return batch(offset, producer=7, attributes=TRANSACTIONAL, sequence=offset)
 
 
 @pytest.fixture

@@ -220,12 +220,10 @@ def limits(segment_bytes: int = 100, segment_index_bytes: int = 100) -> SegmentL
     return SegmentLimits(segment_bytes=segment_bytes, segment_index_bytes=segment_index_bytes)
 
 
-def grouped(
-    segments: Sequence[SegmentEntry], *touched: int, within: SegmentLimits | None = None
-) -> list[list[int]]:
+def grouped(segments: Sequence[SegmentEntry], *touched: int) -> list[list[int]]:
     """The bases of the segments of each group; `touched` are numbers of segments."""
     keys = frozenset(segments[number].key for number in touched)
-    return [bases(group) for group in plan_groups(segments, keys, within or limits())]
+    return [bases(group) for group in plan_groups(segments, keys, limits())]
 
 
 class TestGroups:

@@ -18,13 +18,13 @@ def indexes_of(batches: list[Batch], base: int = 0, interval: int = 4096) -> Ind
     return indexer.finish()
 
 
-def offset_entries(indexes: Indexes, base: int = 0) -> list[tuple[int, int]]:
-    offsets, positions = OffsetIndex(indexes.offset_index, base).entries()
+def offset_entries(indexes: Indexes) -> list[tuple[int, int]]:
+    offsets, positions = OffsetIndex(indexes.offset_index, 0).entries()
     return list(zip(offsets.tolist(), positions.tolist(), strict=True))
 
 
-def time_entries(indexes: Indexes, base: int = 0) -> list[tuple[int, int]]:
-    times, offsets = TimeIndex(indexes.time_index, base).entries()
+def time_entries(indexes: Indexes) -> list[tuple[int, int]]:
+    times, offsets = TimeIndex(indexes.time_index, 0).entries()
     return list(zip(times.tolist(), offsets.tolist(), strict=True))
 
 

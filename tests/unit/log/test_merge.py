@@ -67,12 +67,12 @@ times = st.one_of(st.none(), st.integers(-1, 3000))
 
 
 @st.composite
-def logs(draw: st.DrawFn, newest_from: int = -1) -> list[SegmentEntry]:
+def logs(draw: st.DrawFn) -> list[SegmentEntry]:
     """Segments with gaps between them, of every kind; -1 is that without timestamps."""
     found, base = [], 0
     for _ in range(draw(st.integers(0, 12))):
         base += draw(st.sampled_from([0, 0, 0, 1, 2**30]))
-        newest = draw(st.integers(newest_from, 3000))
+        newest = draw(st.integers(-1, 3000))
         records = draw(st.sampled_from([1, 10, 2**30]))
         paths = draw(st.sampled_from([{}] * 6 + [{"txn_index_path": "t"}, {"key_index_path": "k"}]))
         one = segment(

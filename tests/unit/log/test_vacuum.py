@@ -9,8 +9,8 @@ from tests.naive import vacuum as naive
 HORIZON = 1_700_000_000_000
 
 
-def file(born_ms: int, directory: str = "t-0", suffix: str = LOG_SUFFIX, seed: int = 0) -> str:
-    return f"{directory}/{segment_name(0, uuid7(born_ms, bytes([seed] * 10)), suffix)}"
+def file(born_ms: int, directory: str = "t-0", suffix: str = LOG_SUFFIX) -> str:
+    return f"{directory}/{segment_name(0, uuid7(born_ms, bytes(10)), suffix)}"
 
 
 def fate(path: str, kept: str = "", released: str = "") -> Fate | None:

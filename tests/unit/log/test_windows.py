@@ -215,12 +215,12 @@ class TestNeeded:
 GZIP = 1
 
 
-def segment(base: int = 100, span: int = 10, records: int | None = 10) -> SegmentEntry:
+def segment(records: int | None = 10) -> SegmentEntry:
     """A segment whose file counts from 5."""
     return SegmentEntry(
         partition=0,
-        base_offset=base,
-        next_offset=base + span,
+        base_offset=100,
+        next_offset=110,
         file_base_offset=5,
         log_path="t-0/a.log",
         log_bytes=1,

@@ -39,12 +39,12 @@ Given = Sequence[tuple[int | None, int]]
 """(partition, offset) of each row, in order."""
 
 
-def plan(*, gaps: bool = False, keeps: bool = True) -> WritePlan:
+def plan(*, gaps: bool = False) -> WritePlan:
     return WritePlan(
         topic=TOPIC,
         config=TopicConfig.parse({}),
         now_ms=0,
-        options=WriteOptions(keeps_offsets=keeps, allow_offset_gaps=gaps),
+        options=WriteOptions(keeps_offsets=True, allow_offset_gaps=gaps),
     )
 
 

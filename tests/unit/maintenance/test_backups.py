@@ -49,8 +49,8 @@ def begin(log: MetadataLog, name: str = "nightly", days: int = 2) -> int:
     return next(one for one in backups(image, now_ms) if one.name == name).version
 
 
-def end(log: MetadataLog, name: str = "nightly") -> None:
-    log.commit(lambda image: ended(image, name))
+def end(log: MetadataLog) -> None:
+    log.commit(lambda image: ended(image, "nightly"))
 
 
 class TestVacuum:

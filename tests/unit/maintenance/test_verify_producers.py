@@ -48,14 +48,11 @@ def instance(tmp_path: Path) -> Instance:
     return new_log_dir(str(tmp_path / "log"), "t", partitions=1)
 
 
-def told(instance: Instance, topic: str = "t") -> list[str]:
-    """The problems that verify finds in a topic."""
+def told(instance: Instance) -> list[str]:
+    """The problems that verify finds in the topic t."""
     _, reports = run(verify, instance.catalog.files.uri, repair=False, records=True)
     return [
-        line
-        for one in reports
-        if one.topic == topic and one.outcome
-        for line in one.outcome.problems
+        line for one in reports if one.topic == "t" and one.outcome for line in one.outcome.problems
     ]
 
 

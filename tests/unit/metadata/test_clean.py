@@ -40,8 +40,8 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
     return World(LocalFiles(str(tmp_path)) if local else MemoryFiles(clock=clock), clock)
 
 
-def folded(world: World, count: int = 5) -> None:
-    world.produce(count)
+def folded(world: World) -> None:
+    world.produce(5)
     assert fold(world.log) is not None
 
 

@@ -19,7 +19,7 @@ from tests.naive.records import Record, rows
 from tests.strategies import INT64_MAX, compressed, logs
 
 T0 = golden.T0
-R0, R1, R2 = golden.RECORDS
+R0, _, R2 = golden.RECORDS
 
 
 def moved(records: tuple[Record, ...], base: int) -> list[Record]:

@@ -34,9 +34,7 @@ STEPS = st.one_of(st.integers(1, 3), st.sampled_from([2**31 - 1, 2**31]), st.int
 RECORDS = st.builds(partial(Record, 0), TIMES, FIELDS, FIELDS, HEADERS)
 
 
-def columns(
-    records: Sequence[Record], *, headers: bool = True, before: int = 0, own: bool = False
-) -> RecordColumns:
+def columns(records: Sequence[Record], *, before: int = 0, own: bool = False) -> RecordColumns:
     """The records as columns that are slices: `before` rows lie before them, and one behind.
 
     With `own` they bring their offsets.
@@ -49,7 +47,7 @@ def columns(
         pa.array([one.key for one in padded], pa.binary())[part],
         pa.array([one.value for one in padded], pa.binary())[part],
         np.array([one.timestamp for one in padded], np.int64)[part],
-        pa.array(cells, HEADERS_TYPE)[part] if headers else None,
+        pa.array(cells, HEADERS_TYPE)[part],
         np.array([one.offset for one in padded], np.int64)[part] if own else None,
     )
 

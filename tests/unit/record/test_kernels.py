@@ -22,7 +22,6 @@ from tests.naive.murmur2 import murmur2 as naive_murmur2
 
 LEAST, LARGEST = -(2**63), 2**63 - 1
 INT64 = st.integers(LEAST, LARGEST)
-INT32 = st.integers(-(2**31), 2**31 - 1)
 VECTORS = (
     (0, "00"),
     (-1, "01"),

@@ -23,9 +23,9 @@ MIXED = CREATE_TIME + MESSAGES_V0 + MESSAGE_V1 + COMMIT_MARKER + EMPTIED
 WHOLE = (CREATE_TIME, MESSAGES_V0[:30], MESSAGE_V1, COMMIT_MARKER, EMPTIED, TRANSACTIONAL)
 
 
-def naive_walk(data: bytes, start: int = 0) -> Iterator[tuple[int, int]]:
+def naive_walk(data: bytes) -> Iterator[tuple[int, int]]:
     """(position, size) of every whole entry, byte by byte."""
-    least = {0: 14, 1: 22, 2: 49}
+    least, start = {0: 14, 1: 22, 2: 49}, 0
     while len(data) - start >= 17:
         size = int.from_bytes(data[start + 8 : start + 12], "big", signed=True)
         magic, end = data[start + 16], start + 12 + size

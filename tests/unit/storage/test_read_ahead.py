@@ -20,8 +20,7 @@ DATA = bytes(range(256)) * 4
 class Far:
     """A file that notes the ranges asked for, and fails on request."""
 
-    def __init__(self, data: bytes = DATA) -> None:
-        self.data = data
+    def __init__(self) -> None:
         self.asked: list[tuple[int, int]] = []
         self.fail_at: int | None = None
 
@@ -30,7 +29,7 @@ class Far:
         if start == self.fail_at:
             self.fail_at = None
             raise StorageError("the connection broke")
-        return memoryview(self.data)[start : start + length]
+        return memoryview(DATA)[start : start + length]
 
 
 class TestReadAhead:

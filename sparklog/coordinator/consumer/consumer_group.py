@@ -205,11 +205,14 @@ class ConsumerGroup:
         out: Effects,
     ) -> None:
         """Raise the group epoch if members read other topics now, or if topics have changed."""
-        matches = self._subscriptions.take(member, request.topics, request.may_read)
-        if member == before and not matches and request.topics is self._topics:
+        gained = self._subscriptions.take(member, request.topics, request.may_read)
+        if member == before and gained is None and request.topics is self._topics:
             return
         self._topics = request.topics
-        reads_else = member.topic_names != before.topic_names
+        reads = self._subscriptions.topic_ids(member, self._topics)
+        target = self.targets.get(member.member_id, NOTHING)
+        reads_else = bool(gained) or not {topic_id for topic_id, _ in target} <= reads
+        reads_else |= member.topic_names != before.topic_names
         reads_else |= member.topic_regex != before.topic_regex
         found = self._subscriptions.hash_of(self.members.values(), self._topics)
         if reads_else or found != self._metadata_hash or self.epoch == 0:

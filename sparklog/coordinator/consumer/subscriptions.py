@@ -38,19 +38,31 @@ class Subscriptions:
     def __init__(self) -> None:
         self._matches: dict[str, _Matches] = {}
 
-    def take(self, member: ConsumerMember, topics: Topics, may_read: Callable[[str], bool]) -> bool:
+    def take(
+        self, member: ConsumerMember, topics: Topics, may_read: Callable[[str], bool]
+    ) -> frozenset[str] | None:
         """Match a member's regular expression against the topics that it may read.
 
-        Returns whether its matches may have changed: it was matched again, or dropped.
+        Other members with this expression get the names that this one has gained, until they are
+        matched themselves: so a new topic is divided among all of them at once.
+
+        Returns the names that the member has gained; None if it was not matched again. The first
+        match of a member gains none.
         """
         regex, known = member.topic_regex, self._matches.get(member.member_id)
         if not regex:
-            return self._matches.pop(member.member_id, None) is not None
+            is_dropped = self._matches.pop(member.member_id, None) is not None
+            return frozenset() if is_dropped else None
         if known is not None and known.regex == regex and known.topics is topics:
-            return False
+            return None
         names = frozenset(name for name in matching(regex, topics) if may_read(name))
         self._matches[member.member_id] = _Matches(regex, topics, names)
-        return True
+        gained = frozenset[str]() if known is None else names - known.names
+        if gained:
+            for member_id, one in self._matches.items():
+                if one.regex == regex and one.topics is not topics:
+                    self._matches[member_id] = one._replace(names=one.names | gained)
+        return gained
 
     def forget(self, member_id: str) -> None:
         """Forget the matches of a member, if there are any."""

@@ -313,6 +313,32 @@ class TestTopics:
         ada.joins(may_read=lambda name: name == "flights")
         assert {name for name, _ in ada.places} == {"flights"}
 
+    def test_a_new_topic_is_divided_at_once_among_members_with_the_same_one(self) -> None:
+        group = Consumers()
+        ada, bob = group.readers("ada", "bob", topic_regex="flights.*")
+        group.has(flights=4)
+        ada.beats()
+        bob.beats()
+        assert (len(ada.numbers), len(bob.numbers)) == (2, 2)
+
+    def test_a_new_topic_is_divided_among_members_with_different_ones(self) -> None:
+        group = Consumers()
+        ada, bob = group.reader("ada", topic_regex="fl.*"), group.reader("bob", topic_regex=".*ts")
+        ada.joins()
+        bob.joins()
+        group.has(flights=4)
+        settle(ada, bob)
+        assert (len(ada.numbers), len(bob.numbers)) == (2, 2)
+
+    def test_a_new_topic_that_a_member_may_not_read_goes_to_the_others(self) -> None:
+        group = Consumers()
+        ada, bob = group.readers("ada", "bob", topic_regex="flights.*")
+        group.has(flights=4)
+        ada.beats()
+        bob.beats(may_read=lambda _: False)
+        ada.beats()
+        assert (ada.numbers, bob.numbers) == ([0, 1, 2, 3], [])
+
     def test_it_may_be_given_up_for_names(self) -> None:
         group = Consumers(flights=1, flights_old=1)
         (ada,) = group.readers("ada", topic_regex="flights.*")

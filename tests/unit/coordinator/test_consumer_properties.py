@@ -10,7 +10,12 @@ from sparklog.coordinator.requests import DescribedConsumer
 from tests.consumer_language import Consumers, Reader, settle
 
 NAMES = ("ada", "bob", "eva", "kim")
-KINDS = {"ada": {}, "bob": {"topic_regex": "flights|trains"}, "eva": {"assignor": "range"}}
+KINDS = {
+    "ada": {},
+    "bob": {"topic_regex": "flights|trains"},
+    "eva": {"assignor": "range"},
+    "kim": {"topic_regex": "flights|trains"},
+}
 steps = st.lists(
     st.one_of(
         st.tuples(

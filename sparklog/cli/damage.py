@@ -35,7 +35,7 @@ class Damage:
     def sound(
         self, catalog: "Catalog", topics: "Sequence[TopicDescription]"
     ) -> "tuple[Image, Sequence[TopicDescription]]":
-        """Return the newest image with the topics opened that can be read, and these topics."""
+        """Return the newest image with the topics opened that are sound, and these topics."""
         try:
             return catalog.image(*topics), topics  # together: each alone would read the runs anew
         except (CorruptionError, MissingFileError):
@@ -44,7 +44,8 @@ class Damage:
             with self.told_of(topic.name):
                 catalog.image(topic)
                 found.append(topic)
-        return catalog.image(*found), found
+        image = catalog.image(*found)
+        return image, [topic for topic in found if image.topic(topic.topic_id) is not None]
 
     def end(self) -> None:
         """End the command with exit code 1 if there was damage."""

@@ -120,7 +120,7 @@ class DescribeArguments(CommonArguments):
 def describe(arguments: DescribeArguments) -> None:
     """Show partitions with their offsets, open transactions, and the configs that are set.
 
-    A topic that cannot be read is told on stderr, the others are shown, and the exit code is 1.
+    A topic that is damaged, or lacks a file, is told on stderr, the others are shown, and the exit code is 1.
     """
     from sparklog.config import TopicConfig
 

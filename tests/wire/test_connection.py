@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
 from sparklog.wire.protocol.versions import ApiKey
-from sparklog.wire.serving.connection import BYTES_MAX
+from sparklog.wire.serving.connection import BYTES_MAX, Connection
 from tests.waiting import until
 from tests.wire.fetching import Part, fetch_request
 from tests.wire.gateways import Client, RunningGateway, certificate_in, gateway, request
@@ -41,18 +41,16 @@ def test_one_that_is_idle_is_closed_without_a_warning(
     assert "connection closed" not in caplog.text
 
 
-def test_idle_ones_are_closed_a_few_in_each_sweep(
+def test_sweeps_look_at_connections_in_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    swept: list[Connection] = []
     monkeypatch.setattr("sparklog.wire.serving.server.SWEPT", 1)
     monkeypatch.setattr("sparklog.wire.serving.server.SWEEP_S", 0.01)
-    values = {"connections_max_idle_ms": 1}
-    with (
-        gateway(tmp_path / "log", **values) as running,
-        Client(running.port) as first,
-        Client(running.port) as second,
-    ):
-        assert (first.receive_frame(), second.receive_frame()) == (b"", b"")
+    monkeypatch.setattr(Connection, "close_overdue", lambda one, _: swept.append(one))
+    with gateway(tmp_path / "log") as running, Client(running.port), Client(running.port):
+        connections = running.server.gateway.connections
+        until(lambda: len(connections) == 2 and {*connections} <= {*swept})
 
 
 @pytest.mark.usefixtures("no_collector")

@@ -188,6 +188,7 @@ class ConsumerGroup:
             return known
         member = replace(known, member_id=request.member_id, epoch=0, previous_epoch=0)
         target = self.targets.get(known.member_id, NOTHING)
+        self._subscriptions.move(known.member_id, member.member_id)
         self._remove(known, out)
         self.targets[member.member_id] = target
         out.records += [

@@ -47,7 +47,8 @@ class Subscriptions:
         matched themselves: so a new topic is divided among all of them at once.
 
         Returns the names that the member has gained; None if it was not matched again. The first
-        match of a member gains none.
+        match of a member gains none: a topic that was made while the coordinator moved is divided
+        among members with different expressions when the group changes next.
         """
         regex, known = member.topic_regex, self._matches.get(member.member_id)
         if not regex:
@@ -63,6 +64,12 @@ class Subscriptions:
                 if one.regex == regex and one.topics is not topics:
                     self._matches[member_id] = one._replace(names=one.names | gained)
         return gained
+
+    def move(self, member_id: str, new_id: str) -> None:
+        """Keep the matches of a static member that has a new member id."""
+        known = self._matches.pop(member_id, None)
+        if known is not None:
+            self._matches[new_id] = known
 
     def forget(self, member_id: str) -> None:
         """Forget the matches of a member, if there are any."""

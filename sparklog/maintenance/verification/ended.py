@@ -182,7 +182,8 @@ def settle(
         for walk in walks:
             for one in walk.ended:
                 if one in lines:
-                    lines[one] += f"; not closed: {failure or _reason(walk, one)}"
+                    why = f"not closed: {_reason(walk, one)}"
+                    lines[one] += f"; {f'the commit failed: {failure}' if failure else why}"
     settled.problems += lines.values()
     return settled
 

@@ -133,8 +133,8 @@ class Image:
     def next_ms(self, wall_ms: int) -> int:
         """Return the time (ms) of the next entry: by the clock, but if it is behind, 1 ms later.
 
-        So the times go on also while a clock is behind: a topic that is made anew is later than the
-        offsets that were committed in the topic before.
+        So a topic that is made anew while the clock is behind is later than the offsets that were
+        committed in the topic before.
         """
         last_ms = self.stamp.timestamp_ms
         return wall_ms if wall_ms >= last_ms else last_ms + 1

@@ -311,7 +311,7 @@ class Connection(asyncio.BufferedProtocol):
     def close_overdue(self, now: float) -> None:
         """Close the connection of a client that is slow or idle; `now` is the event loop's time.
 
-        Called every second, and every few seconds if there are thousands of connections.
+        Called every second; every few seconds if there are thousands of connections.
         """
         is_whole = self._frame_began is None and not self._sender.is_paused
         if is_whole and self._slots and self.session.principal is not None:

@@ -56,7 +56,8 @@ class Transactor:
         self._numbers = count()
         self._producer: Producer | None = None
         self._sent: list[tuple[str, int, str]] = []
-        self._is_in_doubt = False
+        self._is_in_doubt = True
+        """Whether a batch may have been sent that has no answer."""
 
     def new_txn(self) -> str:
         """The name of the next transaction."""
@@ -65,7 +66,7 @@ class Transactor:
     def transact(self, txn: str, sends: Sends, group: Group | None = None) -> Outcome:
         """Write, commit offsets, and end, or not; return what the producer was told."""
         self.journal.note(Began(txn, tuple(sends), time.monotonic_ns()))
-        self._sent, self._is_in_doubt = [], False
+        self._sent, self._is_in_doubt = [], True
         outcome = Outcome.UNKNOWN
         is_new = self._producer is None
         producer = self._producer = self._producer or self._made()
@@ -81,8 +82,8 @@ class Transactor:
                 raise
             self._producer = None
         if self._is_in_doubt and outcome == Outcome.ABORTED:
-            # librdkafka 2.16 gives a sequence twice if it has sent a batch, got no answer, and
-            # aborts (rd_kafka_toppar_purge_queues): the second one is taken for a repeated batch.
+            # If librdkafka 2.16 has sent a batch, got no answer, and aborts, it gives the sequence
+            # again (rd_kafka_toppar_purge_queues): the next batch is taken for a repeated one.
             self._producer = None
         self.journal.note(Ended(txn, outcome, tuple(self._sent), time.monotonic_ns()))
         return outcome
@@ -111,7 +112,7 @@ class Transactor:
             producer.produce(topic, value, partition=number, on_delivery=self._delivered)
             if self.draw.random() < 0.2:
                 producer.poll(self.draw.uniform(0, 0.02))  # so one transaction has several batches
-        if self.draw.random() < 0.3:
+        if self.draw.random() < 0.5:
             self._is_in_doubt = producer.flush(5) > 0
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:

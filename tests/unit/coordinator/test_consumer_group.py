@@ -330,6 +330,20 @@ class TestTopics:
         settle(ada, bob)
         assert (len(ada.numbers), len(bob.numbers)) == (2, 2)
 
+    def test_a_new_topic_is_divided_though_a_static_member_begins_anew(self) -> None:
+        group = Consumers()
+        ada = group.reader("ada", topic_regex="fl.*", instance_id="i")
+        bob = group.reader("bob", topic_regex=".*ts")
+        ada.joins()
+        bob.joins()
+        group.has(flights=4)
+        bob.beats()
+        ada.leaves(-2)
+        ada = renamed(ada, "ada anew")
+        ada.joins()
+        settle(ada, bob)
+        assert (len(ada.numbers), len(bob.numbers)) == (2, 2)
+
     def test_a_new_topic_that_a_member_may_not_read_goes_to_the_others(self) -> None:
         group = Consumers()
         ada, bob = group.readers("ada", "bob", topic_regex="flights.*")

@@ -34,7 +34,7 @@ class Bystander:
 
     def __init__(self) -> None:
         self.group = Consumers(flights=4)
-        self.readers = {name: self.group.reader(name, **KINDS.get(name, {})) for name in NAMES}
+        self.readers = {name: self.group.reader(name, **KINDS[name]) for name in NAMES}
 
     def does(self, what: str, whom: str) -> None:
         group, reader = self.group, self.readers.get(whom)

@@ -65,6 +65,7 @@ class TestNoted:
 
 class TestLocal:
     def test_nothing_is_at_hand_before_it_was_read(self, topics: FollowedTopics) -> None:
+        assert topics.is_behind()
         before = topics.reader_at_hand("t")
         topics.topics()
         reader = topics.reader("t")

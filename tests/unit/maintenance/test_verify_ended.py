@@ -332,7 +332,7 @@ class TestNotRepaired:
         refuse(monkeypatch, CommitConflictError("others landed first"))
         found = check(instance, repair=True)
 
-        why = "COMMIT at 1; not closed: others landed first"
+        why = "COMMIT at 1; the commit failed: others landed first"
         assert found.problems == [said_of(client, 0, why)]
         assert (found.counts["segments"], found.notes) == (2, [])
 

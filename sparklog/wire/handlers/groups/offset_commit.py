@@ -106,16 +106,15 @@ class _Commit(NamedTuple):
         return self._replace(codes=codes, request=self.request._replace(offsets=allowed))
 
     def is_older_than_topic(self, image: Image) -> bool:
-        """Whether a topic of the request was made anew after an image on which it was checked.
+        """Whether a topic was made anew since `image`, on which the request was checked.
 
         By a clock that is behind, the offsets may be dated before this topic: they do not count.
         """
         newest = self.call.gateway.topics.last_seen or image
-        return newest.directory is not image.directory and any(
-            (found := newest.names.get(topic.name)) is not None
-            and found.topic_id != image.names[topic.name].topic_id
-            for topic in self.topics
-        )
+        if newest.directory is image.directory:
+            return False
+        names = {place.topic for place in self.request.offsets} & newest.names.keys()
+        return any(newest.names[name].topic_id != image.names[name].topic_id for name in names)
 
     def answer(self, image: Image, found: CommitAnswer | int) -> bytearray:
         """Return the body of the answer; `found` is the coordinator's answer, or its error code.

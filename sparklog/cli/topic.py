@@ -120,7 +120,8 @@ class DescribeArguments(CommonArguments):
 def describe(arguments: DescribeArguments) -> None:
     """Show partitions with their offsets, open transactions, and the configs that are set.
 
-    A topic that is damaged, or lacks a file, is told on stderr, the others are shown, and the exit code is 1.
+    A topic that is damaged, or lacks a file, is told on stderr; the others are shown, and the exit
+    code is 1.
     """
     from sparklog.config import TopicConfig
 

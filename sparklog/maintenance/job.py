@@ -90,8 +90,8 @@ class JobContext:
     def to_plan(self, topic: TopicDescription) -> TopicImage:
         """Return a topic to plan on: as `open_together` found it, or as of a later commit or look.
 
-        It makes no request for a topic that is open. So the commit must make the plan again, or check
-        it. Raises ForgottenTopicError.
+        It makes no request for a topic that is open. So the commit must make the plan again, or
+        check it. Raises ForgottenTopicError.
         """
         return self.catalog.log.known(topic.topic_id) or self.catalog.topic_image(topic)
 

@@ -68,7 +68,7 @@ def test_a_commit_by_a_clock_that_is_behind_is_not_older_than_its_topic(
 def test_nor_than_a_topic_that_the_coordinator_has_not_seen_yet(
     client: Client, log_dir: str, is_known_form: bool
 ) -> None:
-    """Goal: the commit counts. Method: it is checked on an image that still has the deleted topic."""
+    """Goal: the commit counts. Method: it is checked on an image with the deleted topic."""
     member = alone(client)
     if is_known_form:
         member.commit({FLIGHTS: 7})

@@ -21,8 +21,8 @@ class Limits:
         self.request_bytes = 0
         """The bytes of all requests that are being read, wait, or are in progress.
 
-        A fetch that waits for records does not count: it keeps no bytes of its request, as in a
-        broker (RequestChannel.Request). Otherwise waiting consumers would stop all clients.
+        A fetch that waits for records does not count, as in a broker (RequestChannel.Request): it
+        keeps at most LONG_BYTES of its request. Otherwise waiting consumers would stop all clients.
         """
 
     @property

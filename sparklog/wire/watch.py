@@ -67,11 +67,11 @@ class Watch:
     def wait(
         self, image: Image, topics: Collection[str], is_wanted: Question, timeout_s: float
     ) -> "asyncio.Future[bool]":
-        """Return a future that is True when a later image has changed a topic (ids) as wanted.
+        """Return a future that is True when a later image has changed a topic of these as wanted.
 
-        It is False if there was none in the time, and True when the gateway ends. If an image
-        cannot be read, all fetches get True: each reads again, and gets the error. Cancel the
-        future to wait no longer.
+        `topics` are ids. The future is False if there was none in the time, and True when the
+        gateway ends. If an image cannot be read, all fetches get True: each reads again, and gets
+        the error. Cancel the future to wait no longer.
         """
         seen = self._image
         is_late = seen is not None and seen.version > image.version and is_wanted(seen)
@@ -130,12 +130,18 @@ class Watch:
             return
         image = self._topics.last_seen
         if image is not None and image is not self._image:
-            self.saw(image)
+            self._found(image)
         self._look_later()
+
+    def _found(self, image: Image) -> None:
+        """See the image of a look. A lower version is that of a repaired log, or of another one."""
+        if self._image is not None and image.version < self._image.version:
+            self._image = None
+        self.saw(image)
 
     async def _read(self) -> None:
         try:
-            self.saw(await self._newest())
+            self._found(await self._newest())
         except SparklogError:
             self._wake_all()
         finally:

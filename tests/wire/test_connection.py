@@ -55,8 +55,9 @@ def test_sweeps_look_at_connections_in_turns(
 
 @pytest.mark.usefixtures("no_collector")
 def test_one_that_was_closed_is_freed_without_the_collector(running: RunningGateway) -> None:
+    running.server.gateway.admin.create_topics([NewTopic("flights", 1)])
     with Client(running.port) as client:
-        assert client.ask(request(ApiKey.API_VERSIONS, 0)).error_code == 0
+        client.ask(fetch_request(4, "flights", Part(), wait_ms=1))
         [gone] = map(ref, running.server.gateway.connections)
     until(lambda: gone() is None, most_s=30)
 

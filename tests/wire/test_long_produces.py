@@ -49,6 +49,7 @@ BATCHES = [
 @pytest.fixture(autouse=True)
 def few_parts_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handler, "QUICK_ITEMS", FEW)
+    monkeypatch.setattr(handler, "CHECKED_AT_ONCE", FEW)
 
 
 def long_request(*texts: str, **fields: Any) -> Any:
@@ -77,7 +78,7 @@ def test_all_its_steps_are_taken_there(client: Client, monkeypatch: pytest.Monke
         threads.add(current_thread().name.rpartition("_")[0])
         return found
 
-    for name in ("read_produce_request", "_judged", "_has_lost_topics", "_written"):
+    for name in ("read_produce_request", "_judged", "check_ahead", "_has_lost_topics", "_written"):
         monkeypatch.setattr(handler, name, partial(noted, getattr(handler, name)))
     refused = [(9, UNKNOWN, -1)] * FEW
     assert answers(client.ask(long_request("a"))) == [(0, 0, 0), *refused]

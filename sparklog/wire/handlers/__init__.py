@@ -7,9 +7,9 @@
     call            one request for a handler
     failed          the answer where a handler fails
 
-A handler takes a Call and returns an Outcome: a Reply, or an awaitable or a Later of an Outcome.
-Work that depends on the order of arrival is done in the call itself, not when the result is
-awaited. A reply is the pieces of the answer's body, in order; None is no answer (acks=0).
+A handler takes a Call and returns a Reply, an awaitable of one, or a Later. Work that depends on
+the order of arrival is done in the call itself, not when the result is awaited. A reply is the
+pieces of the answer's body, in order; None is no answer (acks=0).
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ from sparklog.wire.handlers.admin.topic_partitions import describe_topic_partiti
 from sparklog.wire.handlers.admin.topics import create_partitions, create_topics, delete_topics
 from sparklog.wire.handlers.admin.users import alter_users, describe_users
 from sparklog.wire.handlers.api_versions import api_versions
-from sparklog.wire.handlers.call import Call, Later, Outcome, Reply
+from sparklog.wire.handlers.call import Call, Handled, Later, Reply
 from sparklog.wire.handlers.groups.consumer_groups import (
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -66,7 +66,7 @@ from sparklog.wire.handlers.transactional.transaction_admin import (
 from sparklog.wire.handlers.transactional.transactions import add_partitions_to_txn, end_txn
 from sparklog.wire.protocol.versions import ApiKey
 
-Handler = Callable[[Call], Outcome]
+Handler = Callable[[Call], Handled]
 
 HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.PRODUCE: produce,
@@ -126,4 +126,4 @@ BEFORE_AUTHENTICATION: Final = frozenset(
 )
 """The APIs that a client may call before it is authenticated."""
 
-__all__ = ["BEFORE_AUTHENTICATION", "HANDLERS", "Call", "Handler", "Later", "Outcome", "Reply"]
+__all__ = ["BEFORE_AUTHENTICATION", "HANDLERS", "Call", "Handled", "Handler", "Later", "Reply"]

@@ -25,7 +25,7 @@ It may have up to a million parts."""
 Step = TypeVar("Step")
 Reply = Sequence[Piece] | None
 """The pieces of an answer's body; None for no answer."""
-Outcome: TypeAlias = "Reply | Awaitable[Outcome] | Later"
+Handled: TypeAlias = "Reply | Awaitable[Reply] | Later"
 """A reply, or something that becomes one."""
 
 
@@ -33,13 +33,13 @@ Outcome: TypeAlias = "Reply | Awaitable[Outcome] | Later"
 class Later:
     """A reply that is made when a future is done, and all earlier requests are answered.
 
-    Whoever no longer wants the reply may cancel the future.
+    The future of a fetch may be cancelled.
 
     It is faster than a coroutine, which needs a task and two more turns of the event loop.
     """
 
     done: "asyncio.Future[Any]"
-    reply: Callable[["asyncio.Future[Any]"], Outcome]
+    reply: Callable[["asyncio.Future[Any]"], Handled]
     """Makes the reply of `done`, which has a result or an exception."""
 
 

@@ -45,7 +45,7 @@ class Session:
         self.exchange: Exchange | None = None
         """The authentication in progress."""
         self.fetch: Any = None
-        """The last fetch, if it found nothing: the next one may repeat it (`handlers.fetch`)."""
+        """The last fetch, if it found nothing: the next one may repeat it (`records.fetch`)."""
         self.has_raw_tokens = False
         """Whether SASL messages come without headers: so after a handshake of version 0."""
         self.is_refused = False

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sparklog.errors import InvalidRequestError, SaslAuthenticationError, SparklogError
-from sparklog.wire.handlers import BEFORE_AUTHENTICATION, HANDLERS, Call, Later, Outcome, Reply
+from sparklog.wire.handlers import BEFORE_AUTHENTICATION, HANDLERS, Call, Handled, Later, Reply
 from sparklog.wire.handlers.sasl import sasl_token
 from sparklog.wire.protocol.frames import Frames
 from sparklog.wire.protocol.headers import NO_HEADER, answer_header, request_header
@@ -218,7 +218,7 @@ class Connection(asyncio.BufferedProtocol):
         self._slots.append(slot)
         self._take(slot, reply)
 
-    def _take(self, slot: Slot, reply: Outcome) -> None:
+    def _take(self, slot: Slot, reply: Handled) -> None:
         """Give a request its answer, or the future that it comes from."""
         slot.take(reply)
         if slot.work is None:
@@ -297,6 +297,7 @@ class Connection(asyncio.BufferedProtocol):
         """Forget all requests. The bytes of a produce in progress count until it is committed."""
         self._waiting.clear()
         self._end_fetch()
+        self.session.fetch = None  # it has a call, which has this connection
         for slot in self._slots:
             if slot.work is not None and slot.header.api_key == ApiKey.PRODUCE:
                 self._held_bytes -= slot.size  # they count without the connection from now on

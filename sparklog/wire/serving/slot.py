@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from sparklog.errors import SparklogError
-from sparklog.wire.handlers import Call, Later, Outcome, Reply
+from sparklog.wire.handlers import Call, Handled, Later, Reply
 from sparklog.wire.handlers.failed import failed
 from sparklog.wire.protocol.headers import RequestHeader
 
@@ -23,7 +23,7 @@ class Slot:
         """The future that the answer comes from; None if the answer is there already."""
         self._reply: Reply = None
         self._has_failed = False
-        self._make: Callable[[asyncio.Future[Any]], Outcome] | None = None
+        self._make: Callable[[asyncio.Future[Any]], Handled] | None = None
 
     @property
     def size(self) -> int:
@@ -35,7 +35,7 @@ class Slot:
         """The header of the request."""
         return self._call.header
 
-    def take(self, reply: Outcome) -> None:
+    def take(self, reply: Handled) -> None:
         """Take the answer, or the future that it comes from."""
         self.work = self._make = None
         if isinstance(reply, Later):
@@ -51,13 +51,13 @@ class Slot:
         work = self.work
         return work is None or (work.done() and not work.cancelled())
 
-    def answer(self) -> Outcome:
+    def answer(self) -> Handled:
         """Return the answer of a request that is due, or make it; raise as `failed`."""
         if self.work is None:
             return self._reply
         try:
             if self._make is None:
-                found: Outcome = self.work.result()
+                found: Handled = self.work.result()
                 return found
             return self._make(self.work)
         except SparklogError as error:

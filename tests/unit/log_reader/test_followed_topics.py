@@ -73,6 +73,16 @@ class TestLocal:
         assert before is None
         assert topics.reader_at_hand("t") is reader is topics.reader("t")
 
+    def test_it_is_behind_an_entry_that_something_else_has_read(
+        self, topics: FollowedTopics, log_dir: str
+    ) -> None:
+        topics.image()
+        append(log_dir, 0, "a")
+        topics._catalog.log.image()
+        assert topics.is_behind()
+        topics.image()
+        assert not topics.is_behind()
+
     def test_what_was_committed_is_read(self, topics: FollowedTopics, log_dir: str) -> None:
         first = topics.reader("t")
         append(log_dir, 0, "ab")

@@ -8,14 +8,15 @@ session id 0, and a client then names all its partitions each time.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
+from weakref import ref
 
 from sparklog.errors import ErrorCode, MissingFileError, StorageError
 from sparklog.metadata.state.image import Image, TopicImage
 from sparklog.wire.gateway import Gateway, are_open
-from sparklog.wire.handlers.call import Call, Later, Outcome, Reply
+from sparklog.wire.handlers.call import Call, Handled, Later, Reply
 from sparklog.wire.handlers.records.fetch_bodies import (
     FULL_FETCH,
     FetchAsked,
@@ -33,25 +34,24 @@ TRIES: Final = 3
 Topics = Sequence[TopicFetched]
 
 
-def fetch(call: Call) -> Outcome:
+def fetch(call: Call) -> Handled:
     """Return the answer, or wait for it. Only a long request keeps its bytes until it is read."""
     before, call.session.fetch = call.session.fetch, None
     if before is not None and before.is_repeated_by(call):
-        repeated: Outcome = before.repeat(call)
+        repeated: Handled = before.repeat(call)
         return repeated
-    return _at_length(call) if call.is_long else _answer(call, _asked(call))
-
-
-async def _at_length(call: Call) -> Outcome:
-    """Return the answer to a request for hundreds of partitions, made beside the event loop."""
-    return _answer(call, await call.step(lambda: _asked(call)))
+    if not call.is_long:
+        return _answer(call, _asked(call))
+    # A request for hundreds of partitions is read beside the event loop.
+    reading = asyncio.ensure_future(call.step(lambda: _asked(call)))
+    return Later(reading, lambda done: _answer(call, done.result()))
 
 
 def _asked(call: Call) -> FetchAsked:
     return read_fetch_request(call.reader(), call.version)
 
 
-def _answer(call: Call, asked: FetchAsked) -> Outcome:
+def _answer(call: Call, asked: FetchAsked) -> Handled:
     if asked.session_epoch not in FULL_FETCHES:
         return fetch_answer(call, (), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     return _Fetch(call, asked).read()
@@ -87,8 +87,8 @@ class _Fetch:
         """The request without its header; b"" if it is not to be repeated."""
         self._topics: Topics = ()
         """The answers that are not due yet."""
-        self._seen: Sequence[TopicImage] = ()
-        """The topics when they were read, by the grants of `_principal`."""
+        self._seen: Mapping[str, ref[TopicImage]] = {}
+        """The topics as they were read, by id, with the grants that `_principal` had."""
         self._reply: Reply = None
         self._begin(call)
 
@@ -101,60 +101,63 @@ class _Fetch:
         """Whether a later request of the client asks the same."""
         return call.version == self._call.version and _body(call) == self._body
 
-    def repeat(self, call: Call) -> Outcome:
+    def repeat(self, call: Call) -> Handled:
         """Return the answer of a request that asks the same, or wait for it."""
         self._begin(call)
         return self._read_again()
 
-    def read(self) -> Outcome:
+    def read(self) -> Handled:
         """Return the answer, or wait for it."""
         self._principal = self._call.session.principal
         found = None if self._call.is_long else _at_once(self._gateway, self._request)
-        return self._read_files() if found is None else self._take(*found)
+        if found is not None:
+            return self._take(*found)
+        reading = asyncio.ensure_future(_read(self._gateway, self._request))
+        return Later(reading, self._have_read)
 
-    async def _read_files(self) -> Outcome:
-        """As `read`, on another thread; if the storage fails, all partitions have its error."""
+    def _have_read(self, reading: "asyncio.Future[tuple[Image, Topics]]") -> Handled:
+        """As `_take`; if the storage has failed, all partitions have its error."""
         try:
-            found = await _read(self._gateway, self._request)
+            found = reading.result()
         except StorageError as error:
             return self._told(self._request.failed(error))
         return self._take(*found)
 
-    def _take(self, image: Image, topics: Topics) -> Outcome:
+    def _take(self, image: Image, topics: Topics) -> Handled:
         """Return the answer if it is due; otherwise wait for an image that may change it."""
         request = self._request
         if _is_due(request, topics):
             return self._told(topics)
         known = (image.topic(one.topic_id) for one in request.known(image))
-        self._seen = [topic for topic in known if topic is not None]
+        self._seen = {one.description.topic_id: ref(one) for one in known if one is not None}
         self._has_changed = partial(_has_changed, request, request.marks(image))
         self._topics, self._reply = topics, None
         return self._wait(image)
 
-    def _wait(self, image: Image) -> Outcome:
+    def _wait(self, image: Image) -> Handled:
         left_ms = self._end_ms - self._gateway.clock.boot_ms()
         if left_ms <= 0:
             return self._found_too_little()
-        ids = [one.description.topic_id for one in self._seen]
-        changed = self._gateway.watch.wait(image, ids, self._has_changed, left_ms / 1000)
+        changed = self._gateway.watch.wait(image, self._seen, self._has_changed, left_ms / 1000)
         return Later(changed, self._go_on)
 
-    def _go_on(self, changed: "asyncio.Future[bool]") -> Outcome:
+    def _go_on(self, changed: "asyncio.Future[bool]") -> Handled:
         """Read again if the answer may be another one than before the wait."""
         may_differ = changed.result() or self._request.may_have_grown
         if self._gateway.watch.is_closed or not may_differ:
             return self._found_too_little()
         return self._read_again()
 
-    def _read_again(self) -> Outcome:
+    def _read_again(self) -> Handled:
         """As `read`; the answers stay as long as the topics and the client's grants do."""
-        image = self._gateway.topics.image_at_hand(is_newest=True)
+        image = self._gateway.topics.image_at_hand()
         if image is None or self._principal is not self._call.session.principal:
             return self.read()
-        is_same = all(image.topic(one.description.topic_id) is one for one in self._seen)
+        topics = ((image.topic(one), seen()) for one, seen in self._seen.items())
+        is_same = all(topic is not None and topic is seen for topic, seen in topics)
         return self._wait(image) if is_same else self.read()
 
-    def _found_too_little(self) -> Outcome:
+    def _found_too_little(self) -> Handled:
         has_batches = any(one.size for topic in self._topics for one in topic.partitions)
         if not self._body or has_batches:
             return self._told(self._topics)
@@ -163,7 +166,7 @@ class _Fetch:
             self._reply = fetch_answer(self._call, self._topics)
         return self._reply
 
-    def _told(self, topics: Topics) -> Outcome:
+    def _told(self, topics: Topics) -> Handled:
         call = self._call
         if call.is_long:
             return call.step(lambda: fetch_answer(call, topics))

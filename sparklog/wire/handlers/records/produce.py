@@ -125,7 +125,7 @@ class _Judged(NamedTuple):
     outcomes: list[Outcome]
 
     def drop_refused(self) -> None:
-        """Move the outcomes of slots that have some to `outcomes`; keep the other slots.
+        """Move the outcomes of slots that have one to `outcomes`; keep the other slots.
 
         The lists are changed in place: the caller may be the event loop, and must not free them.
         """

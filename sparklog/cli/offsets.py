@@ -85,8 +85,8 @@ def get_offsets(arguments: GetOffsetsArguments) -> None:
     """Print topic:partition:offset, for the end, the start or a time.
 
     With --spark a partition without a record from that time on is given its log end offset: Spark
-    would begin at the earliest offset of a partition that is not named. What is damaged is told on
-    stderr; the exit code is then 1, and --spark prints nothing.
+    would begin at the earliest offset of a partition that is not named. Damaged topics and
+    partitions are told on stderr; the exit code is then 1, and --spark prints nothing.
     """
     from sparklog.log_reader import TopicReader
     from sparklog.metadata.catalog import topic_of

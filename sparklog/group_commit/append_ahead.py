@@ -1,10 +1,9 @@
 """Batches of a long request are checked ahead: before the request joins a group.
 
 A check takes 20 to 30 µs, and the requests of a group wait for each other. So a million damaged
-batches would hold up all clients. What can be said without the log is said here, in the order of
-the group's own checks: whether the topic has the partition, and whether the batch is sound under
-the topic's configs. The group checks the rest, and the batches of a topic whose configs were
-changed meanwhile.
+batches would hold up all clients. The checks that need no log are made here, in the order in which
+the group makes them: whether the topic has the partition, and whether the batch is sound under the
+topic's configs. The group makes the other checks, and repeats these if the configs have changed.
 """
 
 from collections.abc import Sequence

@@ -135,10 +135,10 @@ class FollowedTopics:
         return self.reader_of(topic) if topic is not None and topic.is_open else None
 
     def is_behind(self) -> bool:
-        """Whether there may be a newer image than `last_seen`; reads no file.
+        """Return True if a look might find an image that is newer than `last_seen`; read no file.
 
-        Locally it looks for the next entry, and nothing else: it is called a hundred times a
-        second.
+        In a local log dir this looks for the next entry, and for nothing else: a gateway calls it
+        a hundred times a second.
         """
         seen = self._seen
         if seen is None:

@@ -67,7 +67,7 @@ class Watch:
     def wait(
         self, image: Image, topics: Collection[str], is_wanted: Question, timeout_s: float
     ) -> "asyncio.Future[bool]":
-        """Return a future that is True when a later image has changed a topic of these as wanted.
+        """Return a future that is True when a later image has changed one of the topics as wanted.
 
         `topics` are ids. The future is False if there was none in the time, and True when the
         gateway ends. If an image cannot be read, all fetches get True: each reads again, and gets

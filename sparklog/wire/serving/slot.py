@@ -57,7 +57,7 @@ class Slot:
             return self._reply
         try:
             if self._make is None:
-                found: Handled = self.work.result()
+                found: Reply = self.work.result()
                 return found
             return self._make(self.work)
         except SparklogError as error:

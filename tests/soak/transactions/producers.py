@@ -57,7 +57,7 @@ class Transactor:
         self._producer: Producer | None = None
         self._sent: list[tuple[str, int, str]] = []
         self._is_in_doubt = True
-        """Whether a batch may have been sent that has no answer."""
+        """True until a flush shows that every batch has an answer."""
 
     def new_txn(self) -> str:
         """The name of the next transaction."""

@@ -93,7 +93,7 @@ def outcomes(world: Appender, slots: Sequence[Slot]) -> list[Any]:
 
 
 def told(outcomes: Sequence[Any], world: Appender) -> list[Any]:
-    """What clients see of outcomes, the same in log dirs whose topics have other ids."""
+    """The outcomes as clients see them, with names of topics for their ids."""
     names = {world.topic_id(name): name for name in TOPICS}
     return [
         (type(one), named(one.message, names), getattr(one, "records", ()))

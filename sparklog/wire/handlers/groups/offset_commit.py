@@ -106,9 +106,10 @@ class _Commit(NamedTuple):
         return self._replace(codes=codes, request=self.request._replace(offsets=allowed))
 
     def is_older_than_topic(self, image: Image) -> bool:
-        """Whether a topic was made anew since `image`, on which the request was checked.
+        """Return True if a topic was deleted and made again after `image` was read.
 
-        By a clock that is behind, the offsets may be dated before this topic: they do not count.
+        The request was checked on `image`. If a clock is behind, the offsets may be dated before
+        the new topic: then they do not count.
         """
         newest = self.call.gateway.topics.last_seen or image
         if newest.directory is image.directory:

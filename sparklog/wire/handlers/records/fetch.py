@@ -98,7 +98,7 @@ class _Fetch:
         call.let_go()
 
     def is_repeated_by(self, call: Call) -> bool:
-        """Whether a later request of the client asks the same."""
+        """Return True if the client's next request has the same version and body."""
         return call.version == self._call.version and _body(call) == self._body
 
     def repeat(self, call: Call) -> Handled:

@@ -115,7 +115,7 @@ def as_read(version: int, asked: FetchAsked, topics: Topics) -> FetchAsked:
         return one if version >= 9 else one._replace(leader_epoch=-1)
 
     found = [
-        TopicAsked(uuid if version >= 13 else name, [part(one) for one in parts])
+        TopicAsked(uuid.bytes if version >= 13 else name, [part(one) for one in parts])
         for name, uuid, parts in topics
     ]
     asked = asked if version >= 11 else asked._replace(rack="")

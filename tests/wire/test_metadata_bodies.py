@@ -15,7 +15,7 @@ from sparklog.errors import InvalidRequestError
 from sparklog.wire.handlers.admin.metadata_bodies import MetadataAsked, read_metadata_request
 from sparklog.wire.protocol.messages import parse
 from sparklog.wire.protocol.reading import ITEMS_MAX, Reader
-from sparklog.wire.protocol.topic_ids import NO_UUID
+from sparklog.wire.protocol.topic_ids import NO_ID
 from sparklog.wire.protocol.versions import APIS, ApiKey
 
 API = APIS[ApiKey.METADATA]
@@ -72,11 +72,13 @@ def read_by_kio(version: int, body: bytes) -> MetadataAsked:
     )
 
 
-def named(topic: Any) -> str | UUID:
+def named(topic: Any) -> str | bytes:
     """The id of a topic in kio's request, or its name if it has no id."""
     uuid: UUID | None = getattr(topic, "topic_id", None)
     name: str | None = topic.name
-    return name if uuid is None and name is not None else uuid or NO_UUID
+    if uuid is not None:
+        return uuid.bytes
+    return NO_ID if name is None else name
 
 
 class TestRequest:
@@ -121,7 +123,7 @@ class TestRequest:
 
     def test_names_a_topic_once_by_its_id_whatever_its_names_are(self) -> None:
         topics: Topics = [(UUID(int=7), None), (UUID(int=7), "a"), (UUID(int=7), "b")]
-        assert read(12, by_kio(12, topics)).topics == (UUID(int=7),)
+        assert read(12, by_kio(12, topics)).topics == (UUID(int=7).bytes,)
 
     @given(VERSIONS, st.integers(0, 300))
     def test_is_refused_if_it_is_cut(self, version: int, size: int) -> None:

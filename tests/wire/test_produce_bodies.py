@@ -82,7 +82,7 @@ def read_as(version: int, topics: Sent) -> list[TopicParts]:
     """The topics as the reader returns them."""
     return [
         TopicParts(
-            uuid if version >= BY_ID else name,
+            uuid.bytes if version >= BY_ID else name,
             [Part(number, None if batch is None else memoryview(batch)) for number, batch in parts],
         )
         for name, uuid, parts in topics

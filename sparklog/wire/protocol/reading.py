@@ -6,7 +6,6 @@ on it.
 
 import struct
 from typing import Any, Final
-from uuid import UUID
 
 from sparklog.errors import InvalidRequestError
 from sparklog.wire.protocol.headers import checked_tags, read_varint
@@ -96,9 +95,9 @@ class Reader:
             raise self._cut(size, at)
         return self.data[at:end]
 
-    def uuid(self) -> UUID:
-        """Return a UUID."""
-        return UUID(bytes=self.numbers(_UUID)[0])
+    def uuid(self) -> bytes:
+        """Return the 16 bytes of a UUID."""
+        return bytes(self.numbers(_UUID)[0])
 
     def boolean(self) -> bool:
         """Return a bool. Raises InvalidRequestError for another byte than 0 and 1."""

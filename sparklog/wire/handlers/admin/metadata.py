@@ -8,7 +8,6 @@ validates its offsets.
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
-from uuid import UUID
 
 from sparklog.errors import ErrorCode, SparklogError
 from sparklog.log.names import INTERNAL_TOPICS, topic_name_problem
@@ -21,7 +20,7 @@ from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.operations import NO_OPERATIONS, cluster_operations, topic_operations
 from sparklog.wire.handlers.partitions import QUICK, step_for
 from sparklog.wire.instances import Instance, leader_of_topic
-from sparklog.wire.protocol.topic_ids import NO_UUID, asked_topic
+from sparklog.wire.protocol.topic_ids import NO_ID, asked_topic
 from sparklog.wire.protocol.writing import Writer
 from sparklog.wire.security.authorization import DENIED
 
@@ -30,7 +29,7 @@ class _Missing(NamedTuple):
     """A topic that cannot be described, and the reason."""
 
     name: str | None
-    topic_id: UUID
+    topic_id: bytes
     error_code: int
 
 
@@ -73,7 +72,7 @@ async def _topics(call: Call, asked: MetadataAsked) -> Sequence[_Found]:
     return [created[one.name] if isinstance(one, _ToCreate) else one for one in found]
 
 
-def _known(image: Image, wanted: Iterable[str | UUID]) -> Sequence[TopicDescription | None]:
+def _known(image: Image, wanted: Iterable[str | bytes]) -> Sequence[TopicDescription | None]:
     """Return the topics that are requested by name or id; None for each that does not exist."""
     return [asked_topic(image, one) for one in wanted]
 
@@ -87,7 +86,7 @@ def _all_asked(
     call: Call,
     image: Image,
     asked: MetadataAsked,
-    pairs: Iterable[tuple[str | UUID, TopicDescription | None]],
+    pairs: Iterable[tuple[str | bytes, TopicDescription | None]],
 ) -> Sequence[_Found | _ToCreate]:
     """Return the topics that are requested; each is a pair with the topic that exists, or None."""
     sees_all = _sees_all(call)
@@ -103,25 +102,25 @@ def _asked(
     call: Call,
     image: Image,
     asked: MetadataAsked,
-    wanted: str | UUID,
+    wanted: str | bytes,
     known: TopicDescription | None,
 ) -> _Found | _ToCreate:
-    if isinstance(wanted, UUID):
+    if isinstance(wanted, bytes):
         if known is None:
             return _Missing(None, wanted, ErrorCode.UNKNOWN_TOPIC_ID)
         if not call.sees(known.name):
             return _Missing(None, wanted, DENIED[Resource.TOPIC])
         return _found(image, known)
     if not call.sees(wanted):
-        return _Missing(wanted, NO_UUID, DENIED[Resource.TOPIC])
+        return _Missing(wanted, NO_ID, DENIED[Resource.TOPIC])
     if known is not None:
         return _found(image, known)
     if topic_name_problem(wanted) is not None:
-        return _Missing(wanted, NO_UUID, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        return _Missing(wanted, NO_ID, ErrorCode.INVALID_TOPIC_EXCEPTION)
     if not (asked.may_create and call.gateway.settings.auto_create_topics_enable):
-        return _Missing(wanted, NO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _Missing(wanted, NO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if not call.allows(Scope.ADMIN, wanted):
-        return _Missing(wanted, NO_UUID, DENIED[Resource.TOPIC])
+        return _Missing(wanted, NO_ID, DENIED[Resource.TOPIC])
     return _ToCreate(wanted)
 
 
@@ -138,7 +137,7 @@ async def _created(call: Call, names: Sequence[str]) -> Mapping[str, _Found]:
     return {
         name: _found(image, one)
         if isinstance(one, TopicDescription)
-        else _Missing(name, NO_UUID, one.code)
+        else _Missing(name, NO_ID, one.code)
         for name, one in outcomes.items()
     }
 
@@ -216,7 +215,7 @@ def _write_missing(writer: Writer, topic: _Missing, version: int) -> None:
     writer.int16(topic.error_code)
     writer.string(topic.name if version >= 12 else topic.name or "")
     if version >= 10:
-        writer.raw(topic.topic_id.bytes)
+        writer.raw(topic.topic_id)
     if version >= 1:
         writer.boolean(topic.name in INTERNAL_TOPICS)
     writer.array(0)

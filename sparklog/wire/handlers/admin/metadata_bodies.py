@@ -13,10 +13,9 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
-from uuid import UUID
 
 from sparklog.wire.protocol.reading import Reader
-from sparklog.wire.protocol.topic_ids import NO_UUID
+from sparklog.wire.protocol.topic_ids import NO_ID
 
 _ID_SINCE: Final = 10
 """The first version that may name topics by their ids (KIP-516)."""
@@ -25,7 +24,6 @@ _OPERATIONS_SINCE: Final = 8
 _CLUSTER_UNTIL: Final = 10
 
 _UUID: Final = struct.Struct("16s")
-_NO_ID: Final = NO_UUID.bytes
 _ONE_BYTE_MAX: Final = 0x7F
 """The largest varint of one byte."""
 
@@ -33,10 +31,10 @@ _ONE_BYTE_MAX: Final = 0x7F
 class MetadataAsked(NamedTuple):
     """A request. `topics`: each is asked by name or by id, and comes once; None for all topics.
 
-    A topic with neither name nor id has the id NO_UUID, which no topic has.
+    A topic with neither name nor id has the id NO_ID, which no topic has.
     """
 
-    topics: Sequence[str | UUID] | None
+    topics: Sequence[str | bytes] | None
     may_create: bool = True
     has_cluster_operations: bool = False
     has_topic_operations: bool = False
@@ -63,7 +61,7 @@ def _least_bytes(version: int) -> int:
     return _UUID.size + 2 if version >= _ID_SINCE else 2
 
 
-def _topics(reader: Reader, version: int, count: int) -> list[str | UUID]:
+def _topics(reader: Reader, version: int, count: int) -> list[str | bytes]:
     if version < _ID_SINCE:
         return [_named(reader) for _ in range(count)]
     found, reader.at = _plain_topics(bytes(reader.data), reader.at, count)
@@ -77,7 +75,7 @@ def _named(reader: Reader) -> str:
     return name
 
 
-def _topic(reader: Reader) -> str | UUID:
+def _topic(reader: Reader) -> str | bytes:
     """Return the next topic; its id if it has one.
 
     Kafka's Java client sends an empty name with an id (KafkaApis looks at the id alone).
@@ -85,22 +83,22 @@ def _topic(reader: Reader) -> str | UUID:
     (topic_id,) = reader.numbers(_UUID)
     name = reader.string_or_null()
     reader.tags()
-    return UUID(bytes=topic_id) if name is None or topic_id != _NO_ID else name
+    return bytes(topic_id) if name is None or topic_id != NO_ID else name
 
 
-def _plain_topics(data: bytes, at: int, most: int) -> tuple[list[str | UUID], int]:
+def _plain_topics(data: bytes, at: int, most: int) -> tuple[list[str | bytes], int]:
     """Return the names of the topics at a position, and the position behind them.
 
     It stops before a topic that has an id, tagged fields, or a name of more than 126 bytes, and
     before one that is malformed. The data are a copy: indexing bytes is faster than a view.
     """
-    found: list[str | UUID] = []
+    found: list[str | bytes] = []
     with suppress(IndexError, UnicodeDecodeError):
         while len(found) < most:
             size_at = at + _UUID.size
             size = data[size_at]
             end = size_at + size
-            if not 0 < size <= _ONE_BYTE_MAX or data[end] or data[at:size_at] != _NO_ID:
+            if not 0 < size <= _ONE_BYTE_MAX or data[end] or data[at:size_at] != NO_ID:
                 break
             found.append(data[size_at + 1 : end].decode())
             at = end + 1

@@ -22,7 +22,7 @@ from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.groups.group_admin import tell_operations, why_missing
 from sparklog.wire.handlers.groups.group_members import ask_coordinator, client_host, milliseconds
 from sparklog.wire.handlers.operations import NO_OPERATIONS
-from sparklog.wire.protocol.topic_ids import NO_UUID, topic_id_of, uuid_of
+from sparklog.wire.protocol.topic_ids import NO_ID, topic_id_of, uuid_of
 
 CLIENT_MAKES_ID_SINCE: Final = 1
 """The first version of ConsumerGroupHeartbeat in which clients make their member ids (KIP-1082)."""
@@ -96,9 +96,8 @@ def _names(names: Iterable[str] | None) -> tuple[str, ...] | None:
 def _owned(topics: Iterable[Any] | None) -> Partitions | None:
     if topics is None:
         return None
-    return frozenset(
-        (topic_id_of(one.topic_id or NO_UUID), n) for one in topics for n in one.partitions
-    )
+    ids = ((one.topic_id.bytes if one.topic_id else NO_ID, one.partitions) for one in topics)
+    return frozenset((topic_id_of(topic), number) for topic, numbers in ids for number in numbers)
 
 
 def _by_topic(places: Partitions) -> list[Fields]:
@@ -181,8 +180,7 @@ def _topics_of(members: Iterable[Fields]) -> set[str]:
 
 def _named(names: Mapping[str, str], places: Partitions) -> list[Fields]:
     """Return partitions by topic, with the names by id. Topics that are gone are left out."""
+    known = frozenset(place for place in places if place[0] in names)
     return [
-        {**one, "topic_name": names[topic_id_of(one["topic_id"])]}
-        for one in _by_topic(places)
-        if topic_id_of(one["topic_id"]) in names
+        {**one, "topic_name": names[topic_id_of(one["topic_id"].bytes)]} for one in _by_topic(known)
     ]

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, NamedTuple
-from uuid import UUID
 
 from sparklog.errors import ErrorCode
 from sparklog.log_reader.isolation import AbortedSpan
@@ -49,7 +48,7 @@ class PartAsked(NamedTuple):
 class TopicAsked(NamedTuple):
     """One topic of a request, by name or by id, and its partitions in their order."""
 
-    topic: str | UUID
+    topic: str | bytes
     parts: Sequence[PartAsked]
 
 
@@ -151,7 +150,7 @@ class Fetched:
 class TopicFetched(NamedTuple):
     """The answers for one topic, by the name or id that the request used."""
 
-    topic: str | UUID
+    topic: str | bytes
     partitions: Sequence[Fetched]
 
 
@@ -166,8 +165,8 @@ def fetch_answer(
         writer.int32(NO_SESSION)
     writer.array(len(topics))
     for topic in topics:
-        if isinstance(topic.topic, UUID):
-            writer.raw(topic.topic.bytes)
+        if isinstance(topic.topic, bytes):
+            writer.raw(topic.topic)
         else:
             writer.string(topic.topic)
         writer.array(len(topic.partitions))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
-from uuid import UUID
 
 from sparklog.errors import ErrorCode, MissingFileError, OffsetOutOfRangeError, SparklogError
 from sparklog.log_reader.isolation import aborted_spans
@@ -194,10 +193,10 @@ class FetchRequest:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return error.code
 
-    def _source(self, image: Image, asked: str | UUID) -> _Source | int:
+    def _source(self, image: Image, asked: str | bytes) -> _Source | int:
         """Return the topic, or the error code of all its partitions."""
         topic = asked_topic(image, asked)
-        if topic is None and isinstance(asked, UUID):
+        if topic is None and isinstance(asked, bytes):
             return ErrorCode.UNKNOWN_TOPIC_ID
         if not self.call.allows(Scope.READ, topic.name if topic else str(asked)):
             return DENIED[Resource.TOPIC]
@@ -214,7 +213,7 @@ class FetchRequest:
         return leader_of(topic.topic_id, near).node_id if near else UNKNOWN
 
     def _places(
-        self, image: Image, topic: str | UUID, parts: Sequence[PartAsked]
+        self, image: Image, topic: str | bytes, parts: Sequence[PartAsked]
     ) -> Sequence[_Place]:
         source = self._source(image, topic)
         return [self._place(image, source, asked) for asked in parts]

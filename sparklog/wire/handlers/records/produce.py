@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
-from uuid import UUID
 
 from sparklog.errors import ErrorCode, InvalidRequestError, SparklogError, UnknownTopicError
 from sparklog.group_commit.append_ahead import check_ahead
@@ -35,7 +34,7 @@ from sparklog.wire.handlers.records.produce_bodies import (
 from sparklog.wire.handlers.transactional.transactions import may_use
 from sparklog.wire.long_produces import LongProduce
 from sparklog.wire.protocol.reading import ManyItemsError
-from sparklog.wire.protocol.topic_ids import asked_topic
+from sparklog.wire.protocol.topic_ids import asked_topic, topic_id_of
 from sparklog.wire.throttle import some_of
 
 ALLOWED_ACKS: Final = (-1, 0, 1)
@@ -45,7 +44,7 @@ CHECKED_AT_ONCE: Final = 4_000
 """So many batches of a long request are checked in one step, which takes some 0.1 s."""
 _Committed = Appended | SparklogError
 _Begun = TypeVar("_Begun")
-_Place = tuple[str | UUID, int]
+_Place = tuple[str | bytes, int]
 """A part of a request: its topic, by name or by id, and its partition."""
 _WAITS: Final = Failed(ErrorCode.NONE, "")
 """Stands for the outcome of a batch that is being appended."""
@@ -179,7 +178,7 @@ def _append(call: Call, judged: _Judged) -> _Sent:
     return _Sent(answer, judged.places, judged.outcomes)
 
 
-def _refusal(call: Call, topic: str | UUID, known: TopicDescription | None) -> Failed | None:
+def _refusal(call: Call, topic: str | bytes, known: TopicDescription | None) -> Failed | None:
     """Return why a client may not produce to a topic; None if it may."""
     name = known.name if known is not None else topic
     if isinstance(name, str) and not call.allows(Scope.WRITE, name):
@@ -188,8 +187,8 @@ def _refusal(call: Call, topic: str | UUID, known: TopicDescription | None) -> F
         return Failed(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is written by coordinators alone")
     if known is not None:
         return None
-    if isinstance(topic, UUID):
-        return Failed(ErrorCode.UNKNOWN_TOPIC_ID, f"unknown topic '{topic}'")
+    if isinstance(topic, bytes):
+        return Failed(ErrorCode.UNKNOWN_TOPIC_ID, f"unknown topic id {topic_id_of(topic)}")
     return Failed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"unknown topic {topic!r}")
 
 

@@ -7,7 +7,6 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from typing import Final, NamedTuple
-from uuid import UUID
 
 from sparklog.errors import ErrorCode, SparklogError
 from sparklog.group_commit.append_slots import Appended
@@ -50,7 +49,7 @@ class Part(NamedTuple):
 class TopicParts(NamedTuple):
     """One topic of a request, by name or by id, and its parts in their order."""
 
-    topic: str | UUID
+    topic: str | bytes
     parts: Sequence[Part]
 
 
@@ -116,8 +115,8 @@ def written_produce_answer(
     without_errors = _without_errors(version, is_flexible=writer.is_flexible)
     writer.array(len(topics))
     for topic, parts in topics:
-        if isinstance(topic, UUID):
-            writer.raw(topic.bytes)
+        if isinstance(topic, bytes):
+            writer.raw(topic)
         else:
             writer.string(topic)
         writer.array(len(parts))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -10,7 +11,10 @@ from kio.schema.errors import ErrorCode
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock, SystemClock
 from sparklog.coordinator.offsets_topic import offsets_topic
+from sparklog.coordinator.requests import Request
 from sparklog.errors import GroupNotEmptyError
+from sparklog.metadata.state.image import Image
+from sparklog.wire.groups.coordinators import Coordinators
 from tests.logs import catalog
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.grouping import GroupMember, alone
@@ -72,11 +76,41 @@ def test_nor_than_a_topic_that_the_coordinator_has_not_seen_yet(
     member = alone(client)
     if is_known_form:
         member.commit({FLIGHTS: 7})
+    make_anew_tomorrow(log_dir)
+    assert member.commit({FLIGHTS: 5}) == [ErrorCode.none]
+    assert member.committed() == {FLIGHTS: 5}
+
+
+def test_nor_than_a_topic_that_was_made_since_the_look(
+    client: Client, log_dir: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal: as above, for a commit that needs a look: here a partition is refused.
+
+    On an object store the image of a look may be older than the commit.
+    """
+    member, ask, images = alone(client), Coordinators.ask, list[Image | None]()
+
+    async def asked_later(
+        self: Coordinators, request: Request, group_id: str, image: Image | None = None
+    ) -> Any:
+        if not images:
+            make_anew_tomorrow(log_dir)
+        images.append(image)
+        return await ask(self, request, group_id, image)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Coordinators, "ask", asked_later)
+        unknown = ErrorCode.unknown_topic_or_partition
+        assert member.commit({("nowhere", 0): 1, FLIGHTS: 5}) == [unknown, ErrorCode.none]
+    assert member.committed() == {FLIGHTS: 5}
+    assert len(images) == 2
+
+
+def make_anew_tomorrow(log_dir: str) -> None:
+    """Delete `flights` and make it again, by a clock that is a day ahead."""
     ahead = AdminClient(log_dir, clock=ManualClock(SystemClock().now_ms() + 86_400_000))
     ahead.delete_topics(["flights"])
     ahead.create_topics([NewTopic("flights", 2)])
-    assert member.commit({FLIGHTS: 5}) == [ErrorCode.none]
-    assert member.committed() == {FLIGHTS: 5}
 
 
 class TestAGroupWithMembers:

@@ -221,12 +221,18 @@ def _answered(
 
 
 async def _looked_up(commit: _Commit) -> Reply:
-    """Return the answer as of the newest image."""
+    """Return the answer as of the newest image; that of an object store may be old.
+
+    A commit whose topic was made anew meanwhile is made again, as in `_answered`.
+    """
     call = commit.call
     image = await call.gateway.image()
     judged = await call.step(lambda: commit.judged(image))
     request = judged.request
     found = await ask_if_allowed(call, request, request.group_id, image)
+    is_taken = isinstance(found, CommitAnswer)
+    if is_taken and await call.step(lambda: judged.is_older_than_topic(image)):
+        return await _looked_up(commit)
     return [await call.step(lambda: judged.answer(image, found))]
 
 

@@ -7,6 +7,7 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
 from sparklog.errors import InvalidOptionError, StorageError
+from sparklog.transactions.steps import Transactions
 from sparklog.wire.each import AT_ONCE
 from sparklog.wire.gateway import Gateway
 from sparklog.wire.groups.coordinators import Coordinators
@@ -52,6 +53,24 @@ def test_nor_does_a_deleted_offset(client: Client, producer: Any) -> None:
     assert delete_offset(client, "g", "t", 0) == [ErrorCode.none, ErrorCode.none]
     end(client, producer)
     assert committed(client).committed_offset == -1
+
+
+def test_nor_one_of_a_topic_that_was_deleted_since_it_was_checked(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, keep, found = running.server.gateway.admin, Transactions.commit_offsets, init(client)
+
+    def behind(*asked: Any, **more: Any) -> None:
+        admin.delete_topics(["t"])
+        keep(*asked, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Transactions, "commit_offsets", behind)
+        assert pending(client, found) == ErrorCode.unknown_topic_or_partition
+    admin.create_topics([NewTopic("t", 2)])
+    assert pending(client, found, offset=1) == ErrorCode.none
+    end(client, found)
+    assert committed(client).committed_offset == 1
 
 
 def test_another_partition_keeps_its_offset(client: Client, producer: Any) -> None:

@@ -20,9 +20,10 @@ from sparklog.errors import (
     InvalidProducerEpochError,
     InvalidTxnStateError,
     ProducerFencedError,
+    UnknownTopicError,
 )
 from sparklog.metadata.plans.cluster import fresh_producer_id
-from sparklog.metadata.plans.topics import live_of_id
+from sparklog.metadata.plans.topics import live, live_of_id
 from sparklog.metadata.state.cluster import FIRST_PRODUCER_ID
 from sparklog.metadata.state.edit import Done, Edit
 from sparklog.metadata.state.image import Image
@@ -198,7 +199,8 @@ def with_offsets(
     """Return the edit that keeps a group's offsets until the transaction ends.
 
     With `adds_group` the group may be new in the transaction (KIP-890). Raises as `of_step` does,
-    and InvalidTxnStateError for a group that was not added.
+    InvalidTxnStateError for a group that was not added, and UnknownTopicError if a partition was
+    deleted meanwhile: else a topic that is made before the end would have the offset.
     """
     known = of_step(image, step)
     if not adds_group and not (known.is_open and group_id in known.groups):
@@ -206,6 +208,9 @@ def with_offsets(
             f"transactional id {step.transactional_id!r} has no open transaction with group "
             f"{group_id!r}"
         )
+    for one in offsets:
+        if one.partition >= live(image, one.topic).num_partitions:
+            raise UnknownTopicError(f"topic {one.topic!r} has no partition {one.partition}")
     return _grown(known, Added(groups=(group_id,), offsets=tuple(offsets)))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.coordinator.requests import CommittedOffset
-from sparklog.errors import GroupIdNotFoundError
+from sparklog.errors import GroupIdNotFoundError, UnknownTopicError
 from sparklog.metadata.plans.transactions import Producer
 from sparklog.model import TopicPartition
 from tests.transactions import Client, Instance, new_log_dir, ready
@@ -70,6 +70,26 @@ def test_nor_one_of_a_topic_that_is_made_again(admin: AdminClient, client: Clien
     client.commit()
 
     assert (committed(admin, "g"), committed(admin, "h")) == ({}, {})
+
+
+def test_nor_one_that_comes_behind_the_deletion(admin: AdminClient, client: Client) -> None:
+    admin.delete_topics(["t"])
+    with pytest.raises(UnknownTopicError, match="unknown topic 't'"):
+        client.offsets("g", 9)
+    admin.create_topics([NewTopic("t", 2)])
+    client.commit()
+
+    assert committed(admin, "g") == {}
+
+
+def test_nor_one_of_a_partition_that_the_new_topic_lacks(
+    admin: AdminClient, client: Client
+) -> None:
+    admin.delete_topics(["t"])
+    admin.create_topics([NewTopic("t", 1)])
+
+    with pytest.raises(UnknownTopicError, match="topic 't' has no partition 1"):
+        client.offsets("g", 9, partition=1)
 
 
 def test_another_topic_takes_none_along(admin: AdminClient, client: Client) -> None:

@@ -58,6 +58,8 @@ class ConsumerGroup:
         self._static_ids: dict[str, str] = {}
         """The member ids of static members, by instance id."""
         self._subscriptions = Subscriptions()
+        self._has_loaded_targets = False
+        """Whether another instance has made them: perhaps it had not matched all expressions."""
         self._limits = limits
         self._timers = timers
 
@@ -215,6 +217,9 @@ class ConsumerGroup:
         reads_else = bool(gained) or not {topic_id for topic_id, _ in target} <= reads
         reads_else |= member.topic_names != before.topic_names
         reads_else |= member.topic_regex != before.topic_regex
+        if self._has_loaded_targets and self._subscriptions.has_matched(self.members.values()):
+            self._has_loaded_targets = False
+            reads_else = reads_else or bool(self._new_targets(request.topics))
         found = self._subscriptions.hash_of(self.members.values(), self._topics)
         if reads_else or found != self._metadata_hash or self.epoch == 0:
             self._raise_epoch(out)
@@ -233,24 +238,7 @@ class ConsumerGroup:
         fill a fifth of a batch, as the member's records of its subscription and of its assignment
         may be in the same batch.
         """
-        read = {
-            member_id: self._subscriptions.topic_ids(member, request.topics)
-            for member_id, member in self.members.items()
-        }
-        readers = {
-            one.member_id: Reader(
-                read[one.member_id], self.targets.get(one.member_id, NOTHING), one.instance_id
-            )
-            for one in self.members.values()
-        }
-        everything = frozenset[str]().union(*read.values())
-        counts = {
-            topic.topic_id: topic.num_partitions
-            for topic in request.topics.values()
-            if topic.topic_id in everything
-        }
-        found = ASSIGNORS[self.assignor](readers, counts)
-        changed = {name: one for name, one in found.items() if self.targets.get(name) != one}
+        changed = self._new_targets(request.topics)
         written = [records.target_record(self.group_id, *one) for one in changed.items()]
         most = self._limits.batch_bytes_max // 5
         if not all(fits([one], most) for one in written):
@@ -259,6 +247,19 @@ class ConsumerGroup:
         self.target_epoch = self.epoch
         out.records += [*written, records.target_epoch_record(self.group_id, self.target_epoch)]
         return None
+
+    def _new_targets(self, topics: Topics) -> dict[str, Partitions]:
+        """Return the targets that the assignor changes, by member id; none if all can stay."""
+        topic_ids, targets = self._subscriptions.topic_ids, self.targets
+        readers = {
+            name: Reader(topic_ids(one, topics), targets.get(name, NOTHING), one.instance_id)
+            for name, one in self.members.items()
+        }
+        read = frozenset[str]().union(*(one.topic_ids for one in readers.values()))
+        some = [topic for topic in topics.values() if topic.topic_id in read]
+        counts = {topic.topic_id: topic.num_partitions for topic in some}
+        found = ASSIGNORS[self.assignor](readers, counts)
+        return {name: one for name, one in found.items() if targets.get(name) != one}
 
     def _reconcile(
         self, member: ConsumerMember, request: ConsumerHeartbeat, now: Now, out: Effects
@@ -372,6 +373,7 @@ class ConsumerGroup:
     def loaded(self, now: Now) -> None:
         """Begin the sessions of all members: all records were replayed."""
         session_ms = self._limits.consumer_session_timeout_ms
+        self._has_loaded_targets = any(one.topic_regex for one in self.members.values())
         for member in self.members.values():
             timer = Timer(self.group_id, MEMBER, member.member_id)
             self._timers.set(timer, now.timer_ms + session_ms)

@@ -47,8 +47,7 @@ class Subscriptions:
         matched themselves: so a new topic is divided among all of them at once.
 
         Returns the names that the member has gained; None if it was not matched again. The first
-        match of a member gains none: a topic that was made while the coordinator moved is divided
-        among members with different expressions when the group changes next.
+        match of a member gains none.
         """
         regex, known = member.topic_regex, self._matches.get(member.member_id)
         if not regex:
@@ -64,6 +63,10 @@ class Subscriptions:
                 if one.regex == regex and one.topics is not topics:
                     self._matches[member_id] = one._replace(names=one.names | gained)
         return gained
+
+    def has_matched(self, members: Iterable[ConsumerMember]) -> bool:
+        """Return True if all regular expressions of members were matched."""
+        return all(one.member_id in self._matches for one in members if one.topic_regex)
 
     def move(self, member_id: str, new_id: str) -> None:
         """Keep the matches of a static member that has a new member id."""

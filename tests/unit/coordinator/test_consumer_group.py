@@ -344,6 +344,34 @@ class TestTopics:
         settle(ada, bob)
         assert (len(ada.numbers), len(bob.numbers)) == (2, 2)
 
+    def test_a_new_topic_is_divided_though_the_coordinator_moves(self) -> None:
+        """Goal: all count whose expressions match. Method: ada alone sees it before the move."""
+        group = Consumers()
+        ada, bob = group.reader("ada", topic_regex="fl.*"), group.reader("bob", topic_regex=".*ts")
+        ada.joins()
+        bob.joins()
+        group.has(flights=4)
+        ada.beats()
+        group.restarts()
+        settle(ada, bob)
+        assert (len(ada.numbers), len(bob.numbers)) == (2, 2)
+
+    def test_a_move_of_the_coordinator_alone_moves_no_partition(self) -> None:
+        """Goal: nor if a member's expression matches topics that it may not read."""
+        group = Consumers(flights=1, secrets=4)
+        ada, bob = group.reader("ada", topic_regex=".*"), group.reader("bob", topic_regex=".*ts")
+        ada.joins()
+        bob.joins(may_read=lambda name: name == "flights")
+        for _ in range(4):
+            ada.beats()
+            bob.beats(may_read=lambda name: name == "flights")
+        written = len(group.log)
+        group.restarts()
+        ada.beats()
+        bob.beats(may_read=lambda name: name == "flights")
+        assert len(group.log) == written
+        assert (len(ada.places), len(bob.places)) == (4, 1)
+
     def test_a_new_topic_that_a_member_may_not_read_goes_to_the_others(self) -> None:
         group = Consumers()
         ada, bob = group.readers("ada", "bob", topic_regex="flights.*")

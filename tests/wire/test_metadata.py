@@ -247,14 +247,16 @@ class TestMetadata:
         asked = topics_asked(13, "flights")
         assert client.ask(asked).topics[0].topic_authorized_operations == -(2**31)
 
-    def test_tells_no_operations_of_a_topic_that_there_is_not(
+    def test_tells_what_the_client_may_do_with_a_name_that_no_topic_has(
         self, running: RunningGateway, client: Client
     ) -> None:
+        """As Kafka does; of an id that no topic has it tells nothing."""
         running.server.gateway.admin.create_topics([NewTopic("flights", 1)])
-        names = (request_topic(12)(name=one, topic_id=None) for one in ("flights", "nowhere"))
-        fields = {"topics": tuple(names), "include_topic_authorized_operations": True}
+        named = [request_topic(12)(name=one, topic_id=None) for one in ("flights", "nowhere", "/")]
+        asked = (*named, request_topic(12)(name=None, topic_id=UUID(int=7)))
+        fields = {"topics": asked, "include_topic_authorized_operations": True}
         found = client.ask(request(ApiKey.METADATA, 12, **fields)).topics
-        assert [one.topic_authorized_operations for one in found] == [3576, -(2**31)]
+        assert [one.topic_authorized_operations for one in found] == [3576] * 3 + [-(2**31)]
 
     @pytest.mark.parametrize("name", [None, "", "others"])
     def test_a_topic_is_found_by_its_id(
@@ -287,9 +289,13 @@ class TestAuthorization:
     def test_a_name_is_refused_whether_it_exists_or_not(
         self, denied: RunningGateway, client: Client
     ) -> None:
-        answer = client.ask(topics_asked(12, "ab", "b", "c"))
+        named = (request_topic(12)(name=one, topic_id=None) for one in ("ab", "b", "c"))
+        fields = {"topics": tuple(named), "include_topic_authorized_operations": True}
+        found = client.ask(request(ApiKey.METADATA, 12, **fields)).topics
         none, failed = ErrorCode.none, ErrorCode.topic_authorization_failed
-        assert [topic.error_code for topic in answer.topics] == [none, failed, failed]
+        assert [topic.error_code for topic in found] == [none, failed, failed]
+        told = [topic.topic_authorized_operations for topic in found]
+        assert told == [1 << 3 | 1 << 8 | 1 << 10, -(2**31), -(2**31)]
 
     def test_an_id_is_refused(self, denied: RunningGateway, client: Client) -> None:
         topics = denied.server.gateway.admin.describe_topics(["ab", "b"])

@@ -32,6 +32,14 @@ class _Missing(NamedTuple):
     topic_id: bytes
     error_code: int
 
+    @property
+    def seen_name(self) -> str | None:
+        """The name, if the client may know whether there is such a topic; else None.
+
+        Only then Kafka tells what the client may do (KafkaApis.handleTopicMetadataRequest).
+        """
+        return None if self.error_code == DENIED[Resource.TOPIC] else self.name
+
 
 class _ToCreate(NamedTuple):
     """A topic that does not exist yet; the client may create it by asking for it."""
@@ -180,13 +188,14 @@ def _write_topics(
     for topic in topics:
         if isinstance(topic, _Missing):
             _write_missing(writer, topic, version)
-            writer.raw(end)
-            continue
-        one, *others = node_ids
-        leader = leader_of_topic(topic.description.topic_id, node_ids) if others else one
-        writer.raw(kept.of(topic, leader, version))
-        if asked.has_topic_operations:
-            writer.raw(_topic_end(call, topic_operations(call, topic.description.name)))
+            name = topic.seen_name
+        else:
+            one, *others = node_ids
+            leader = leader_of_topic(topic.description.topic_id, node_ids) if others else one
+            writer.raw(kept.of(topic, leader, version))
+            name = topic.description.name
+        if asked.has_topic_operations and name is not None:
+            writer.raw(_topic_end(call, topic_operations(call, name)))
         else:
             writer.raw(end)
 

@@ -1,7 +1,7 @@
 """A storage that fails: each API answers in each version, with a code after which clients ask."""
 
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from datetime import timedelta
 from threading import current_thread
 from types import NoneType, UnionType
@@ -22,7 +22,7 @@ from sparklog.wire.handlers.failed import _SHAPES, Shape, code_of
 from sparklog.wire.protocol.versions import ApiKey
 from sparklog.wire.protocol.writing import unsigned_varint
 from tests.wire.gateways import Client, RunningGateway, frame_of, gateway
-from tests.wire.requests import body, versions
+from tests.wire.requests import body, part, versions
 
 GONE: Final = StorageError("the disk is gone")
 VALUES: Final = {
@@ -91,6 +91,16 @@ def test_each_part_of_an_answer_has_the_code(client: Client, key: ApiKey, versio
     if getattr(found, "error_code", None) == ErrorCode.none:  # the whole answer's, not a part's
         codes.remove(ErrorCode.none)
     assert {*codes} == {ErrorCode(code_of(key, GONE))}
+
+
+@pytest.mark.parametrize("version", [10, 13])
+def test_an_answer_repeats_ids_and_has_an_empty_name_for_each(client: Client, version: int) -> None:
+    """As MetadataRequest.getErrorResponse: before version 12 a name in an answer is never null."""
+    one = part(ApiKey.METADATA, version, "MetadataRequestTopic", name=None, topic_id=UUID(int=1))
+    topics = (one, replace(one, name=METADATA_TOPIC))
+    found = client.ask(example(load_request_schema(ApiKey.METADATA, version), topics=topics)).topics
+    assert [one.name for one in found] == ["", METADATA_TOPIC]
+    assert [one.topic_id for one in found] == [UUID(int=1)] * 2
 
 
 ALL_TOPICS = [

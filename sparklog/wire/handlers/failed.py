@@ -158,7 +158,7 @@ def _metadata(call: Call, error: Fields) -> Fields | None:
         "controller_id": call.instances[0].node_id,
         "topics": [
             {
-                "name": one.name,
+                "name": one.name or "",  # as in Kafka: before version 12 it is not nullable
                 "topic_id": getattr(one, "topic_id", None),
                 "is_internal": one.name in INTERNAL_TOPICS,
                 **error,

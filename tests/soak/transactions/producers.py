@@ -33,6 +33,7 @@ CLIENT: Final[dict[str, Any]] = {
     "reconnect.backoff.max.ms": 200,
     "retry.backoff.ms": 20,
     "socket.timeout.ms": 5_000,
+    "connections.max.idle.ms": 10_000,  # docs/transactions.md: a call that does not return
 }
 ABORTS: Final = 0.25
 """The share of transactions that their producer aborts."""

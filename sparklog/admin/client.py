@@ -56,6 +56,9 @@ if TYPE_CHECKING:
 class AdminClient:
     """Administers one log dir. Reading methods need a log dir; creating a topic makes one.
 
+    `storage_options` are storage settings by name (AWS_REGION, …). A call with several topics
+    changes all of them or none; those of `each` decide topic by topic.
+
     Partitions, offsets and counts may be integers of any type, also numpy's; other values raise
     UsageError.
     """

@@ -2,13 +2,14 @@
 
     session     a SparkSession with sparklog's settings; `connect`: clients of Spark Connect
     produce     writes a DataFrame; `produce_all`: several, and offsets of groups, in one commit
-    consume     the log as a DataFrame; `commit_group`: its ends as offsets of a group
+    consume     the log as a DataFrame; `commit_group`: its `ends` as offsets of a group
     datasource  `format("sparklog")`; `access`: its options, and what reads and writes for it
     reading/    reads: their plans and their tasks
     writing/    writes: their plans and their tasks
-    lake/       the tables of topics
+    lake/       the tables of topics: `create_table`, `stream_history`
     jobs/       the scheduled jobs
-    decode      values as columns; `newest`, `upsert`: the newest record of each key
+    decode      values as columns
+    newest      `latest`: the newest record of each key; `upsert_table`: a Delta table of these
     daemon      the daemon of Python workers
 
 Importing it loads PySpark and little else. The first call that needs pyarrow, the metadata log or

@@ -56,7 +56,7 @@ class Settings(BaseSettings):
     bootstrap: str | None = None
     """An address at which all processes listen, HOST:PORT, for clients' bootstrap.servers."""
     metrics_listen: str | None = None
-    """The address of GET /metrics and /ready, HOST:PORT; by default there is none."""
+    """HOST:PORT of GET /metrics, /metrics/kafka and /ready; by default these are not served."""
 
     tokens_file: Path | None = None
     """Tokens and grants (sparklog.tokens); without it every client may do everything."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from sparklog.wire.protocol.versions import APIS
 from sparklog.wire.settings import Settings
 from tests.wire.gateways import RunningGateway
 
@@ -35,6 +36,20 @@ def test_exactly_the_metrics_that_there_are_are_documented(running: RunningGatew
     kinds = [line.split()[2:] for line in lines if line.startswith("# TYPE ")]
     documented = re.findall(r"^\| `(sparklog_\w+)` \|", TEXT, re.MULTILINE)
     assert sorted(documented) == sorted(name for name, _ in kinds if not name.endswith("_created"))
+
+
+def test_exactly_the_apis_that_there_are_are_documented() -> None:
+    table = TEXT.partition("| API | versions |\n|---|---|\n")[2].partition("\n\n")[0]
+    documented = {}
+    for names, versions in re.findall(r"(?m)^\| ([^|]+) \| ([^|;]+)", table):
+        documented |= zip(names.split(", "), re.findall(r"\d+(?: to \d+)?", versions), strict=True)
+    served = {}
+    for key, api in APIS.items():
+        first = max(api.min_version, api.served_from)
+        name = key.name.replace("_", "").lower()
+        served[name] = str(first) if first == api.max_version else f"{first} to {api.max_version}"
+
+    assert {name.lower(): versions for name, versions in documented.items()} == served
 
 
 @pytest.mark.parametrize("text", [UNIT, STAGE])

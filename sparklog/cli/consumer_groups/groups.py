@@ -154,7 +154,7 @@ class DescribeArguments(GroupsArguments):
     members: Annotated[
         bool, typer.Option("--members", help="The members, and how many partitions each reads.")
     ] = False
-    state: Annotated[bool, typer.Option("--state", help="State, assignor, number of members.")] = (
+    state: Annotated[bool, typer.Option("--state", help="State, assignor, members, lag state.")] = (
         False
     )
     verbose: Annotated[
@@ -167,8 +167,8 @@ def describe(arguments: DescribeArguments) -> None:
     """Show the committed offsets of groups, and their lag in records and in seconds.
 
     LAG-STATE is Burrow's state of the lag: OK, WARN, STOP, STALL, REWIND; of a group OK, WARN, ERR.
-    It follows from the last commits; `-` if there are fewer than two. Members are shown as in the
-    log: one that was killed is shown until its coordinator writes that it has left.
+    It follows from the last commits; `-` if there is a lag and fewer than two commits. Members are
+    shown as in the log: one that was killed is shown until its coordinator writes that it has left.
     """
     if arguments.offsets + arguments.members + arguments.state > 1:
         raise InvalidOptionError("give one of --offsets, --members, --state", option="offsets")

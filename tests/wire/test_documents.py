@@ -40,7 +40,7 @@ def test_exactly_the_metrics_that_there_are_are_documented(running: RunningGatew
 
 def test_exactly_the_apis_that_there_are_are_documented() -> None:
     table = TEXT.partition("| API | versions |\n|---|---|\n")[2].partition("\n\n")[0]
-    documented = {}
+    documented: dict[str, str] = {}
     for names, versions in re.findall(r"(?m)^\| ([^|]+) \| ([^|;]+)", table):
         documented |= zip(names.split(", "), re.findall(r"\d+(?: to \d+)?", versions), strict=True)
     served = {}

@@ -1,22 +1,25 @@
-"""Transactions that are open in the metadata, and have ended in the log: `verify` closes them.
+"""Open transactions that the metadata have wrongly: `verify` closes or enters them.
 
-    log         a(7)   b(8)   COMMIT(7)   c(7)   ABORT(8)        producer ids in parentheses
-    metadata    7 open from 0, 8 open from 1                     readers wait at 0
-    closed      7 open from 3, 8 aborted in [1, 4]
+    log         a(7)   b(8)   COMMIT(7)   c(7)   ABORT(8)   d(9)     producer ids in parentheses
+    metadata    7 open from 0, 8 open from 1                         readers wait at 0
+    settled     7 open from 3, 9 open from 5, 8 aborted in [1, 4]    readers wait at 3
 
 One walk from the first of them to the log end finds what is open in truth. It also finds the
 aborted transactions of all producers there whose records a row does not hide: readers come to them
 once the transactions are closed, so the same commit hides them.
 
-A transaction stays as it is if a record of it lies before a gap of offsets, where its marker may
-have been; if its producer has written since the walk; or if another producer has a transaction open
-that the metadata do not have, or have from a later offset on. Its transactional id stays open in
-any case: the end of that one writes markers only where the metadata have a transaction open.
+A transaction that has ended stays open if a record of it lies before a gap of offsets, where its
+marker may have been, or if its producer has written since the walk. A transaction that is open in
+truth, and that the metadata do not have, or have from a later offset on, is entered: until its end
+readers wait at its first record. If its producer has written since the walk, the partition stays as
+it is. No transactional id changes: the end of one writes markers only where the metadata have a
+transaction open.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import starmap
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -40,6 +43,18 @@ from sparklog.storage.files import Files
 KINDS: Final = {ABORT: "ABORT", COMMIT: "COMMIT"}
 
 
+@dataclass(frozen=True, slots=True)
+class Unnamed:
+    """A transaction that is open in truth; `said` is where it begins by the metadata.
+
+    `said` is None if they do not have it. `opened` has its first record.
+    """
+
+    partition: int
+    opened: OpenTransaction
+    said: int | None = field(compare=False)
+
+
 class Ended(NamedTuple):
     """A transaction that is open in the metadata, and a marker (its kind, its offset) behind it."""
 
@@ -49,9 +64,13 @@ class Ended(NamedTuple):
     marker: int
 
 
+Wrong = Ended | Unnamed
+"""A transaction that the metadata have wrongly."""
+
+
 @dataclass(slots=True)
 class Settled:
-    """A note for each transaction that was closed, and the problems that remain."""
+    """A note for each transaction that was settled, and the problems that remain."""
 
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -142,151 +161,185 @@ def walked(work: WalkWork) -> Walked:
 
 
 class Walk(NamedTuple):
-    """The walk through a partition, up to the offset `end`, and the transactions to close there.
+    """The walk through a partition, up to the offset `end`.
 
-    `unnamed` are producers with an open transaction that the metadata do not have, or have from a
-    later offset on.
+    `wanted` are the transactions that it was made for, `unnamed` those that it found to be open.
     """
 
-    ended: Sequence[Ended]
+    partition: int
+    wanted: Sequence[Wrong]
     end: int
     found: Walked
-    unnamed: frozenset[int]
+    unnamed: Sequence[Unnamed]
 
 
 def settle(
-    context: JobContext, topic: TopicDescription, ended: Sequence[Ended], *, is_mending: bool
+    context: JobContext, topic: TopicDescription, wrong: Sequence[Wrong], *, is_mending: bool
 ) -> Settled:
-    """Report transactions that have ended; with `is_mending` close them, in one commit.
+    """Report transactions that the metadata have wrongly; with `is_mending` settle them.
 
-    If the commit fails, the report says so of each transaction. Raises TopicClosedError if the
-    topic is deleted meanwhile.
+    One commit settles all. If it fails, the report says so of each transaction. Raises
+    TopicClosedError if the topic is deleted meanwhile.
     """
     settled = Settled()
-    if not ended:
+    if not wrong:
         return settled
     image, ids = context.image(topic), context.catalog.image().transactional_ids
-    lines = {one: _line(image, ids, one) for one in ended}
+    tell = partial(_line, image, ids)
+    lines = {one: tell(one) for one in wrong}
     if is_mending:
-        walks = list(_walks(context, image, ended, settled))
-        closed: list[Ended] = []
+        walks = list(_walks(context, image, wrong, settled))
+        lines |= {one: tell(one) for walk in walks for one in walk.unnamed if one not in lines}
+        done: list[Wrong] = []
         failure: SparklogError | None = None
         try:
-            context.catalog.commit(topic, partial(_plan, walks, closed), operation="REPAIR")
+            context.catalog.commit(topic, partial(_plan, walks, done), operation="REPAIR")
         except TopicClosedError:
             raise
         except SparklogError as error:  # what is known of the topic's segments is told all the same
             failure = error
-            closed.clear()
-        settled.notes += [f"{lines.pop(one)}: closed" for one in closed]
+            done.clear()
+        settled.notes += [f"{lines.pop(one)}: {_done(one)}" for one in done]
         for walk in walks:
-            for one in walk.ended:
-                if one in lines:
-                    why = f"not closed: {_reason(walk, one)}"
-                    lines[one] += f"; {f'the commit failed: {failure}' if failure else why}"
+            for one in lines.keys() & {*walk.wanted, *walk.unnamed}:
+                why = f"not {_done(one)}: {_reason(walk, one)}"
+                lines[one] += f"; {f'the commit failed: {failure}' if failure else why}"
     settled.problems += lines.values()
     return settled
 
 
-def _line(image: TopicImage, ids: TransactionalIds, one: Ended) -> str:
-    log, (producer, first) = image.partition(one.partition), one.opened
-    line = (
-        f"{log.name}: the metadata say that producer {producer} has an open transaction from "
-        f"offset {first} on; the first marker found behind it is the {KINDS[one.kind]} at "
-        f"{one.marker}"
-    )
-    known = ids.of_producer(producer)
+def _line(image: TopicImage, ids: TransactionalIds, one: Wrong) -> str:
+    name, (producer, first) = image.partition(one.partition).name, one.opened
+    if isinstance(one, Ended):
+        line = (
+            f"{name}: the metadata say that producer {producer} has an open transaction from "
+            f"offset {first} on; the first marker found behind it is the {KINDS[one.kind]} at "
+            f"{one.marker}"
+        )
+    else:
+        known = "that it has none" if one.said is None else f"that it begins at {one.said}"
+        line = (
+            f"{name}: producer {producer} has an open transaction with a record at offset {first}, "
+            f"and the metadata say {known}"
+        )
+    known_id = ids.of_producer(producer)
     place = TransactionPartition(image.description.topic_id, one.partition)
-    if known is not None and known.is_open and place in known.partitions:
-        line += f"; transactional id {known.transactional_id!r} has a transaction open there"
+    if known_id is not None and known_id.is_open and place in known_id.partitions:
+        line += f"; transactional id {known_id.transactional_id!r} has a transaction open there"
     return line
 
 
-def _reason(walk: Walk, one: Ended) -> str:
-    if one.opened.producer_id in walk.found.unknown:
+def _done(one: Wrong) -> str:
+    return "closed" if isinstance(one, Ended) else "entered"
+
+
+def _reason(walk: Walk, one: Wrong) -> str:
+    if isinstance(one, Ended) and one.opened.producer_id in walk.found.unknown:
         return "a marker may have been in a gap of its offsets"
-    if walk.unnamed:
-        return f"producers {sorted(walk.unnamed)} have records behind it that nothing hides"
     return "it has changed meanwhile, so repair again"
 
 
 def _walks(
-    context: JobContext, image: TopicImage, ended: Sequence[Ended], settled: Settled
+    context: JobContext, image: TopicImage, wrong: Sequence[Wrong], settled: Settled
 ) -> Iterator[Walk]:
     """Yield a walk for each partition; append the errors of those that fail to the problems."""
-    of_partition: dict[int, list[Ended]] = {}
-    for one in ended:
+    of_partition: dict[int, list[Wrong]] = {}
+    for one in wrong:
         of_partition.setdefault(one.partition, []).append(one)
     works = []
     for number, some in of_partition.items():
         log = image.partition(number)
-        start = max(log.log_start_offset, min(one.opened.first_offset for one in some))
+        low = log.log_start_offset
+        start = min(_walked_from(one, low) for one in some)
         works.append(
             WalkWork(
                 files=context.files,
                 topic=image.description,
-                entries=log.entries(start),
+                entries=log.entries(max(low, start)),
                 start=start,
                 end=log.log_end_offset,
             )
         )
     answers = context.fleet.map(walked, works, f"transactions of {image.description.name}")
     for work, (number, some), answer in zip(works, of_partition.items(), answers, strict=True):
+        log = image.partition(number)
         if isinstance(answer, SparklogError):
-            settled.problems.append(f"{image.partition(number).name}: {answer}")
+            settled.problems.append(f"{log.name}: {answer}")
         else:
-            named = dict(image.partition(number).transactions)
-            opened = answer.opened.items()
-            unnamed = (
-                producer for producer, first in opened if named.get(producer, work.end) > first
-            )
-            yield Walk(some, work.end, answer, frozenset(unnamed))
+            unnamed = [
+                Unnamed(number, one, _said(log, one))
+                for one in starmap(OpenTransaction, sorted(answer.opened.items()))
+                if _is_unnamed(log, one)
+            ]
+            yield Walk(number, some, work.end, answer, unnamed)
 
 
-def _plan(walks: Sequence[Walk], closed: list[Ended], image: TopicImage) -> TopicEdit | Done:
-    """Return the edit that closes what is still as the walks found it; `closed` gets these."""
-    closed.clear()
+def _walked_from(one: Wrong, log_start_offset: int) -> int:
+    """Return where the walk for a transaction begins.
+
+    What is open in truth may begin below the log start, in a segment that reaches above it.
+    """
+    first = one.opened.first_offset
+    return max(first, log_start_offset) if isinstance(one, Ended) else first
+
+
+def _said(log: PartitionLog, one: OpenTransaction) -> int | None:
+    """Return where a producer's transaction begins by the metadata; None if they have none."""
+    return dict(log.transactions).get(one.producer_id)
+
+
+def _is_unnamed(log: PartitionLog, one: OpenTransaction) -> bool:
+    """Return True if the metadata do not have a transaction, or have it from a later offset on."""
+    said = _said(log, one)
+    return said is None or said > one.first_offset
+
+
+def _plan(walks: Sequence[Walk], done: list[Wrong], image: TopicImage) -> TopicEdit | Done:
+    """Return the edit that settles what is still as the walks found it; `done` gets these."""
+    done.clear()
     transactions: dict[int, tuple[OpenTransaction, ...]] = {}
     rows: dict[SegmentKey, SegmentEntry] = {}
     for walk in walks:
-        log = image.partition(walk.ended[0].partition)
-        if walk.unnamed:
-            continue
+        log = image.partition(walk.partition)
         later = [entry.producer_ids for entry in log.entries(walk.end)]
-        some = [one for one in walk.ended if _is_as_found(log, walk, one.opened, later)]
+        if not all(_is_idle(one, later) and _is_unnamed(log, one.opened) for one in walk.unnamed):
+            continue
+        ended = [
+            one
+            for one in walk.wanted
+            if isinstance(one, Ended) and _is_idle(one, later) and _is_certain(log, walk, one)
+        ]
+        some = [*ended, *walk.unnamed]
         if some:
-            closed += some
-            transactions[log.partition] = tuple(_left(log, some, walk.found.opened))
+            done += some
+            transactions[log.partition] = _left(log, ended, walk)
             rows |= _hidden(log, walk.found.shown)
-    if not closed:
+    if not done:
         return Done()
     return TopicEdit(transactions=transactions, replace=tuple(rows.values()))
 
 
-def _is_as_found(
-    log: PartitionLog,
-    walk: Walk,
-    one: OpenTransaction,
-    later: Sequence[tuple[int, ...] | None],
-) -> bool:
-    """Return True if the metadata still have a transaction open that the log has certainly ended.
+def _is_idle(one: Wrong, later: Sequence[tuple[int, ...] | None]) -> bool:
+    """Return True if a producer has certainly not written since the walk.
 
-    `later` are the producers of each row since the walk, None where they are unknown.
+    `later` are the producers of each row since then, None where they are unknown.
     """
-    if one not in log.transactions or one.producer_id in walk.found.unknown:
-        return False
-    return not any(ids is None or one.producer_id in ids for ids in later)
+    return not any(ids is None or one.opened.producer_id in ids for ids in later)
 
 
-def _left(
-    log: PartitionLog, closed: Sequence[Ended], opened: Mapping[int, int]
-) -> Iterator[OpenTransaction]:
-    """Yield the transactions that stay open; a producer may have begun another one."""
-    gone = {one.opened for one in closed}
-    for one in log.transactions:
-        first = opened.get(one.producer_id) if one in gone else one.first_offset
-        if first is not None:
-            yield OpenTransaction(one.producer_id, first)
+def _is_certain(log: PartitionLog, walk: Walk, one: Ended) -> bool:
+    """Return True if the metadata still have a transaction open that has certainly ended."""
+    return one.opened in log.transactions and one.opened.producer_id not in walk.found.unknown
+
+
+def _left(log: PartitionLog, ended: Sequence[Ended], walk: Walk) -> tuple[OpenTransaction, ...]:
+    """Return the transactions that stay open; a producer that ended one may have begun another."""
+    gone = {one.opened for one in ended}
+    left = {one.producer_id: one.first_offset for one in log.transactions if one not in gone}
+    begun = walk.found.opened
+    left |= {one: begun[one] for one, _ in gone if one in begun}
+    left |= dict(one.opened for one in walk.unnamed)
+    return tuple(starmap(OpenTransaction, sorted(left.items())))
 
 
 def _hidden(log: PartitionLog, spans: Iterable[AbortedSpan]) -> dict[SegmentKey, SegmentEntry]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from copy import copy
 
 from sparklog.log_reader.opened import log_path
-from sparklog.maintenance.verification.ended import Ended
+from sparklog.maintenance.verification.ended import Ended, Unnamed, Wrong
 from sparklog.maintenance.verification.verified_producers import (
     NEVER,
     NOWHERE,
@@ -35,8 +35,8 @@ class LogStates:
         self._image = image
         self._directory = topic_directory(image.description)
         self._log: _LogState | None = None
-        self.ended: list[Ended] = []
-        """The open transactions of the image that have ended in the log."""
+        self.wrong: list[Wrong] = []
+        """The open transactions that the image has wrongly."""
 
     def add(self, entry: SegmentEntry, traces: Traces | None) -> list[str]:
         """Take the next segment; return its problems, and those of a partition that is complete.
@@ -52,10 +52,11 @@ class LogStates:
         return problems
 
     def finish(self) -> list[str]:
-        """Return the problems of the last partition, and note what has ended there."""
+        """Return the problems of the last partition, and note its wrong transactions."""
         if self._log is None:
             return []
-        self.ended += self._log.ended()
+        self.wrong += self._log.unnamed()
+        self.wrong += self._log.ended()
         return list(self._log.problems())
 
 
@@ -119,37 +120,33 @@ class _LogState:
             opened = OpenTransaction(producer, self._opened[producer])
             yield Ended(self.partition, opened, kind, offset)
 
+    def unnamed(self) -> Iterator[Unnamed]:
+        """Yield the open transactions that the image lacks, or has from a later offset on."""
+        for producer, parts in sorted(self._parts.items() if self._is_complete else ()):
+            first, said = parts[0][1].first, self._opened.get(producer)
+            if said is None or said > first:
+                yield Unnamed(self.partition, OpenTransaction(producer, first), said)
+
     def problems(self) -> Iterator[str]:
-        """Yield what the image says wrongly of open transactions and of producers."""
-        name, end = self._log.name, self._log.log_end_offset
-        is_complete = self._next == end
-        for producer, parts in sorted(self._parts.items() if is_complete else ()):
-            first, said = parts[0][1].first, self._opened.get(producer, end)
-            if said > first:
-                yield (
-                    f"{name}: producer {producer} has an open transaction with a record at offset "
-                    f"{first}, and the metadata say {_opened_at(said, end)}"
-                )
+        """Yield what the image says wrongly of producers."""
         for producer, state in sorted(self._states.items()):
             found = self._batches.get(producer)
-            if state.batches and self._is_wrong(state, found, is_complete=is_complete):
-                yield f"{name}: {_difference(state, found)}"
+            if state.batches and self._is_wrong(state, found):
+                yield f"{self._log.name}: {_difference(state, found)}"
 
-    def _is_wrong(
-        self, state: ProducerState, found: LastBatch | None, *, is_complete: bool
-    ) -> bool:
+    @property
+    def _is_complete(self) -> bool:
+        return self._next == self._log.log_end_offset
+
+    def _is_wrong(self, state: ProducerState, found: LastBatch | None) -> bool:
         said = state.batches[-1].last_offset
         if found is not None and found.last_offset == said:
             last = (state.epoch, state.batches[-1].last_sequence)
             return found.is_whole and (found.epoch, found.last_sequence) != last
         # An imported state comes from a broker's snapshot, whatever the log has.
         known_from = max(self._dense_from, self._log.imported_end_offset)
-        is_missing = is_complete and known_from <= said
+        is_missing = self._is_complete and known_from <= said
         return is_missing or (found is not None and found.last_offset > said)
-
-
-def _opened_at(said: int, end: int) -> str:
-    return "that it has none" if said == end else f"that it begins at {said}"
 
 
 def _difference(state: ProducerState, found: LastBatch | None) -> str:

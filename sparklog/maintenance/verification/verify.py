@@ -9,7 +9,7 @@
 
 With `repair` the metadata log is repaired first, indexes are rebuilt, and a damaged log is put into
 quarantine: a segment of its sound batches replaces it, and the report lists the lost offsets. At
-the end transactions are closed that are open in the metadata and have ended in the log (`ended`).
+the end open transactions that the metadata have wrongly are closed or entered (`ended`).
 Nothing is ever deleted.
 """
 
@@ -171,7 +171,7 @@ def _execute(
             problems += verdict.other_problems
             problems += states.add(entry, verdict.traces)
     problems += states.finish()
-    settled = settle(context, topic, states.ended, is_mending=options["repair"])
+    settled = settle(context, topic, states.wrong, is_mending=options["repair"])
     counts["repaired"] += len(settled.notes)
     notes += settled.notes
     problems += settled.problems

@@ -52,14 +52,18 @@ def check(instance: Instance, *, repair: bool = False) -> Outcome:
 
 
 def reopen(
-    instance: Instance, *opened: tuple[int, int], partition: int = 0, **edit: Any
+    instance: Instance,
+    *opened: tuple[int, int],
+    partition: int = 0,
+    since: int | None = None,
+    **edit: Any,
 ) -> list[OpenTransaction]:
     """Let the metadata say that these transactions are open: producer, first offset.
 
-    No row says of transactions behind the first of them that they were aborted.
+    No row says of transactions behind the first of them, or behind `since`, that they were aborted.
     """
     said = [OpenTransaction(*one) for one in opened]
-    first = min(one.first_offset for one in said)
+    first = min(one.first_offset for one in said) if since is None else since
     rows = [
         row._replace(aborted=tuple(one for one in row.aborted if row.base_offset + one[1] < first))
         for row in instance.log(partition=partition).entries(first)
@@ -278,34 +282,6 @@ class TestNotRepaired:
 
         assert (outcome.counts["repaired"], len(outcome.problems)) == (0, 1)
         assert check(instance).problems == []
-
-    def test_where_another_producer_has_one_that_nobody_names(self, instance: Instance) -> None:
-        client, other = sent(instance, "a"), Client(instance, "other")
-        other.init()
-        other.produce("b")
-        client.commit()
-        said = reopen(instance, (client.producer.producer_id, 0))
-        lines = check(instance, repair=True).problems
-
-        assert lines[0].endswith("and the metadata say that it has none")
-        assert lines[1].endswith(
-            f"producers [{other.producer.producer_id}] have records behind it that nothing hides"
-        )
-        assert instance.log().transactions == (*said,)
-
-    def test_where_another_producer_has_one_from_an_earlier_offset_on(
-        self, instance: Instance
-    ) -> None:
-        client, other = sent(instance, "a"), Client(instance, "other")
-        other.init()
-        other.produce("b")
-        client.commit()
-        other.produce("c")
-        said = reopen(instance, (client.producer.producer_id, 0), (other.producer.producer_id, 3))
-        lines = check(instance, repair=True).problems
-
-        assert any(line.endswith("behind it that nothing hides") for line in lines)
-        assert instance.log().transactions == (*said,)
 
     def test_of_a_log_that_cannot_be_read(
         self, instance: Instance, monkeypatch: pytest.MonkeyPatch

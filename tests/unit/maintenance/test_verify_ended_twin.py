@@ -1,4 +1,4 @@
-"""Transactions that `verify --repair` closes, beside a naive view of the log."""
+"""Transactions that `verify --repair` closes and enters, beside a naive view of the log."""
 
 import tempfile
 from itertools import count
@@ -25,16 +25,18 @@ steps = st.lists(
 
 
 @settings(max_examples=25, deadline=None)
-@given(steps, st.integers(0, 15), st.booleans())
-@example([("send", 0), ("plain", 0), ("commit", 0)], 1, True)
-@example([("send", 0), ("commit", 1), ("abort", 0)], 0, False)
+@given(steps, st.integers(0, 15), st.booleans(), st.booleans())
+@example([("send", 0), ("plain", 0), ("commit", 0)], 1, True, False)
+@example([("send", 0), ("commit", 1), ("abort", 0)], 0, False, False)
+@example([("send", 0), ("send", 1), ("abort", 0), ("send", 2)], 1, False, True)
 def test_repair_finds_what_a_naive_view_of_the_log_finds(
-    steps: list[tuple[str, int]], at: int, is_merged: bool
+    steps: list[tuple[str, int]], at: int, is_merged: bool, loses: bool
 ) -> None:
     """Goal: a repair brings back what the log says.
 
     Method: Transactions at random; then the metadata say that those are open, too, that were open
-    after one of the steps, and lose the aborted spans behind the first of them.
+    after one of the steps, or with `loses` only those. They lose the aborted spans behind the first
+    one that they have wrongly.
     """
     with tempfile.TemporaryDirectory() as folder:
         instance, twin = new_log_dir(f"{folder}/log", "t", partitions=1), NaiveLog()
@@ -47,9 +49,10 @@ def test_repair_finds_what_a_naive_view_of_the_log_finds(
             past.append(instance.log().transactions)
         if is_merged:
             run(merge_segments, instance.catalog.files.uri, seal=False)
-        said = twin.open | dict(past[at % len(past)])
-        if said != twin.open:
-            reopen(instance, *said.items())
+        said = ({} if loses else twin.open) | dict(past[at % len(past)])
+        wrong = said.items() ^ twin.open.items()
+        if wrong:
+            reopen(instance, *said.items(), since=min(first for _, first in wrong))
         check(instance, repair=True)
 
         assert dict(instance.log().transactions) == twin.open

@@ -137,7 +137,7 @@ class TestOpenTransactions:
 
         (line,) = told(instance)
         assert line.startswith(f"t-0: producer {producer} has an open transaction with a record at")
-        assert line.endswith(f"offset 0, and the metadata {said}")
+        assert f"offset 0, and the metadata {said}; transactional id 'id'" in line
 
 
 class TestProducers:

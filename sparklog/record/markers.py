@@ -16,6 +16,8 @@ from sparklog.record.plain_batch import plain_batch
 
 ABORT: Final = 0
 COMMIT: Final = 1
+KINDS: Final = {ABORT: "ABORT", COMMIT: "COMMIT"}
+"""The names of the two kinds."""
 
 _RECORD: Final = struct.Struct(">BbbbBhhBhiB")
 _LENGTH, _KEY_LENGTH, _VALUE_LENGTH = 0x20, 0x08, 0x0C

@@ -12,5 +12,6 @@ transactional id is in the metadata log, so there is no coordinator.
     ending        the edit of an end; end_group: ends that share an entry; pieces: their batches
     timeouts      transactions that have timed out, and ids that have expired
     with_offsets  records and a group's offsets in one entry, without a transaction
+    unended       an abort by hand: the log must not have the marker already
     undelete      a deleted topic comes back; the transactions that have left it are aborted
 """

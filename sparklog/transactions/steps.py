@@ -39,6 +39,7 @@ from sparklog.metadata.state.transactions import (
 )
 from sparklog.transactions.end_group import End, Ends
 from sparklog.transactions.timeouts import expired, without_expired
+from sparklog.transactions.unended import check_unended
 
 TIMEOUT_MAX_MS: Final = 900_000
 """The default of transaction.max.timeout.ms."""
@@ -165,8 +166,11 @@ class Transactions:
     def abort(self, transactional_id: str) -> bool:
         """Abort the open transaction of an id, and fence its producer; return whether one was open.
 
-        Raises as `Ends.end`.
+        Raises as `check_unended` and `Ends.end`.
         """
+        known = self._catalog.image().transactional_ids.open.get(transactional_id)
+        if known is not None:
+            check_unended(self._catalog, known.partitions, known.producer_id)
         return self.ends.end(lambda image: to_abort(image, transactional_id)) is not None
 
     def time_out(self, transactional_id: str, number: int) -> bool:
@@ -182,7 +186,7 @@ class Transactions:
 
         A transaction without a transactional id, as in an imported log, ends in this partition
         only. Raises InvalidProducerEpochError for an older epoch than that of the producer in the
-        partition (ProducerAppendInfo.checkProducerEpoch), and as `Ends.end`.
+        partition (ProducerAppendInfo.checkProducerEpoch), and as `check_unended` and `Ends.end`.
         """
         topic = self._catalog.log.image([place.topic_id]).topic(place.topic_id)
         states = {} if topic is None else topic.partition(place.partition).producers
@@ -193,6 +197,9 @@ class Transactions:
                 f"{producer.epoch} of producer {producer.producer_id}, which has epoch "
                 f"{known.epoch} now"
             )
+        found = self._catalog.image().transactional_ids.of_producer(producer.producer_id)
+        others = () if found is None else found.partitions
+        check_unended(self._catalog, sorted({place, *others}), producer.producer_id)
         self.ends.end(lambda image: to_abort_in(image, place, producer))
 
     def expire(self, before_ms: int) -> None:

@@ -9,7 +9,8 @@ aborted transactions of all producers there whose records a row does not hide: r
 once the transactions are closed, so the same commit hides them.
 
 A transaction that has ended stays open if a record of it lies before a gap of offsets, where its
-marker may have been, or if its producer has written since the walk. A transaction that is open in
+marker may have been, or if its producer has written since the walk. If that is so of a later one of
+its producer, that one stays open. A transaction that is open in
 truth, and that the metadata do not have, or have from a later offset on, is entered: until its end
 readers wait at its first record. If its producer has written since the walk, the partition stays as
 it is. No transactional id changes: the end of one writes markers only where the metadata have a
@@ -20,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import starmap
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +38,8 @@ from sparklog.metadata.state.image import PartitionLog, TopicImage
 from sparklog.metadata.state.transactions import TransactionalIds, TransactionPartition
 from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 from sparklog.record.batches import BatchTable, byte_view
-from sparklog.record.markers import ABORT, COMMIT, NO_MARKER, marker_kinds
+from sparklog.record.markers import ABORT, KINDS, NO_MARKER, marker_kinds
 from sparklog.storage.files import Files
-
-KINDS: Final = {ABORT: "ABORT", COMMIT: "COMMIT"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +90,14 @@ class Walked:
     """The transactions in a part of a log. `add` takes all batches of the part, in order.
 
     `opened` has the first record of each producer behind its last marker. `shown` are aborted
-    transactions with a record that a row does not hide. `unknown` are producers with a record whose
-    marker may be lost.
+    transactions with a record that a row does not hide. `unknown` has the first record of each
+    transaction whose marker may be lost, by producer.
     """
 
     def __init__(self, start: int) -> None:
         self.opened: dict[int, int] = {}
         self.shown: list[AbortedSpan] = []
-        self.unknown: set[int] = set()
+        self.unknown: dict[int, list[int]] = {}
         self._start = self._next = start
         self._has_shown: set[int] = set()
 
@@ -126,7 +125,8 @@ class Walked:
 
     def _lose(self) -> None:
         """Forget what is open: it may have ended in a gap of offsets."""
-        self.unknown.update(self.opened)
+        for producer, first in self.opened.items():
+            self.unknown.setdefault(producer, []).append(first)
         self.opened.clear()
         self._has_shown.clear()
 
@@ -140,7 +140,7 @@ class Walked:
             return
         first = self.opened.pop(producer, None)
         if first is not None and kind == NO_MARKER:
-            self.unknown.add(producer)
+            self.unknown.setdefault(producer, []).append(first)
         elif kind == ABORT and first is not None and producer in self._has_shown:
             self.shown.append(AbortedSpan(producer, first, offset))
         self._has_shown.discard(producer)
@@ -171,6 +171,17 @@ class Walk(NamedTuple):
     end: int
     found: Walked
     unnamed: Sequence[Unnamed]
+
+    def unknown_from(self, one: Ended) -> int | None:
+        """Return from where on a producer's marker may be lost; None if nowhere."""
+        producer, first = one.opened
+        lost = self.found.unknown.get(producer, ())
+        return min((offset for offset in lost if offset >= first), default=None)
+
+    def has_ended(self, one: Ended) -> bool:
+        """Return True if the marker certainly ends the transaction."""
+        lost = self.unknown_from(one)
+        return lost is None or lost > one.marker
 
 
 def settle(
@@ -234,7 +245,7 @@ def _done(one: Wrong) -> str:
 
 
 def _reason(walk: Walk, one: Wrong) -> str:
-    if isinstance(one, Ended) and one.opened.producer_id in walk.found.unknown:
+    if isinstance(one, Ended) and not walk.has_ended(one):
         return "a marker may have been in a gap of its offsets"
     return "it has changed meanwhile, so repair again"
 
@@ -307,9 +318,10 @@ def _plan(walks: Sequence[Walk], done: list[Wrong], image: TopicImage) -> TopicE
         ended = [
             one
             for one in walk.wanted
-            if isinstance(one, Ended) and _is_idle(one, later) and _is_certain(log, walk, one)
+            if isinstance(one, Ended)
+            and (one.opened in log.transactions and walk.has_ended(one) and _is_idle(one, later))
         ]
-        some = [*ended, *walk.unnamed]
+        some: list[Wrong] = [*ended, *walk.unnamed]
         if some:
             done += some
             transactions[log.partition] = _left(log, ended, walk)
@@ -327,17 +339,21 @@ def _is_idle(one: Wrong, later: Sequence[tuple[int, ...] | None]) -> bool:
     return not any(ids is None or one.opened.producer_id in ids for ids in later)
 
 
-def _is_certain(log: PartitionLog, walk: Walk, one: Ended) -> bool:
-    """Return True if the metadata still have a transaction open that has certainly ended."""
-    return one.opened in log.transactions and one.opened.producer_id not in walk.found.unknown
-
-
 def _left(log: PartitionLog, ended: Sequence[Ended], walk: Walk) -> tuple[OpenTransaction, ...]:
-    """Return the transactions that stay open; a producer that ended one may have begun another."""
-    gone = {one.opened for one in ended}
-    left = {one.producer_id: one.first_offset for one in log.transactions if one not in gone}
-    begun = walk.found.opened
-    left |= {one: begun[one] for one, _ in gone if one in begun}
+    """Return the transactions that stay open.
+
+    A producer that has ended one may have begun another, or its marker may be lost.
+    """
+    left = dict(log.transactions)
+    for one in ended:
+        producer, _ = one.opened
+        begun = walk.found.opened.get(producer)
+        lost = walk.unknown_from(one)
+        first = begun if lost is None else lost
+        if first is None:
+            del left[producer]
+        else:
+            left[producer] = first
     left |= dict(one.opened for one in walk.unnamed)
     return tuple(starmap(OpenTransaction, sorted(left.items())))
 

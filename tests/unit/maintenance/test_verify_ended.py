@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sparklog.admin import AdminClient
 from sparklog.errors import (
     CommitConflictError,
     CorruptRecordError,
@@ -220,6 +221,36 @@ class TestRepair:
         assert instance.transactions.abort("id")
         assert (instance.values()[0], instance.log().log_end_offset) == (["a"], 2)
 
+    def test_leaves_a_later_one_whose_marker_may_be_lost(self, instance: Instance) -> None:
+        client = ready(instance)
+        for value in "abc":
+            client.produce(value)
+            client.commit()
+        lost = instance.log().entries()[3].key
+        producer = client.producer.producer_id
+        reopen(instance, (producer, 0), remove=[lost])
+        check(instance, repair=True)
+
+        assert (instance.log().transactions, instance.values()[0]) == (((producer, 2),), ["a"])
+        assert "not closed: a marker may have" in check(instance, repair=True).problems[0]
+        AdminClient(instance.catalog.files.uri).abort_transaction_at(("t", 0), 2)
+        assert (instance.log().transactions, instance.values()[0]) == ((), ["a"])
+
+    def test_also_behind_one_whose_marker_may_be_lost(self, instance: Instance) -> None:
+        client, other = sent(instance, "a"), Client(instance, "other")
+        client.commit()
+        other.init()
+        for value in "bc":
+            other.produce(value)
+            other.commit()
+        lost = instance.log().entries()[3].key
+        producers = client.producer.producer_id, other.producer.producer_id
+        reopen(instance, (producers[0], 0), (producers[1], 4), remove=[lost])
+        outcome = check(instance, repair=True)
+
+        assert (outcome.problems, len(outcome.notes)) == ([], 3)  # one is of the lost offset
+        assert instance.values()[0] == ["a", "b", "c"]
+
     def test_begins_at_the_log_start(self, instance: Instance) -> None:
         client = sent(instance, "a", "b")
         client.abort()
@@ -266,7 +297,7 @@ class TestNotRepaired:
         client.abort()
         reopen(instance, (client.producer.producer_id, 0))
         set_id(instance, known)
-        meanwhile.append(lambda: instance.transactions.abort("id"))
+        meanwhile.append(lambda: instance.transactions.time_out("id", known.number))
 
         assert len(check(instance, repair=True).problems) == 1
         assert (instance.log().transactions, instance.values()[0]) == ((), [])

@@ -36,7 +36,7 @@ class TestWalk:
         found = walk(0, 4, record(0), record(1, -1, 0), abort(2), record(3))
 
         assert (found.shown, found.opened) == ([AbortedSpan(7, 0, 2)], {7: 3})
-        assert found.unknown == set()
+        assert found.unknown == {}
 
     def test_leaves_what_is_hidden(self) -> None:
         assert walk(0, 2, record(0), abort(1), hides=True).shown == []
@@ -50,14 +50,14 @@ class TestWalk:
         ],
     )
     def test_does_not_know_what_may_have_ended_in_a_gap(self, batches: list[bytes]) -> None:
-        assert walk(0, 4, *batches).unknown == {7}
+        assert walk(0, 4, *batches).unknown == {7: [0]}
 
     def test_does_not_know_what_ended_at_its_end(self) -> None:
         found = walk(0, 2, record(0))
 
-        assert (found.opened, found.unknown) == ({}, {7})
+        assert (found.opened, found.unknown) == ({}, {7: [0]})
 
     def test_knows_nothing_of_what_came_before(self) -> None:
         found = walk(2, 4, record(0), record(2), abort(3))
 
-        assert (found.shown, found.unknown) == ([AbortedSpan(7, 2, 3)], set())
+        assert (found.shown, found.unknown) == ([AbortedSpan(7, 2, 3)], {})

@@ -10,11 +10,10 @@ once the transactions are closed, so the same commit hides them.
 
 A transaction that has ended stays open if a record of it lies before a gap of offsets, where its
 marker may have been, or if its producer has written since the walk. If that is so of a later one of
-its producer, that one stays open. A transaction that is open in
-truth, and that the metadata do not have, or have from a later offset on, is entered: until its end
-readers wait at its first record. If its producer has written since the walk, the partition stays as
-it is. No transactional id changes: the end of one writes markers only where the metadata have a
-transaction open.
+its producer, that one stays open. A transaction that is open in truth, and that the metadata do not
+have, or have from a later offset on, is entered: until its end readers wait at its first record. If
+its producer has written since the walk, the partition stays as it is. No transactional id changes:
+the end of one writes markers only where the metadata have a transaction open.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

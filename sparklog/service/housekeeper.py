@@ -62,8 +62,7 @@ class Housekeeper:
 
     def __init__(self, command: Sequence[str], clock: Clock) -> None:
         """`command` is the module that the process runs, and its arguments."""
-        # -P: the working directory may have a module of the same name.
-        self._command = [sys.executable, "-P", "-m", *command]
+        self._command = command
         self._clock = clock
         self._process: subprocess.Popen[bytes] | None = None
         self._version: int | None = None
@@ -110,6 +109,12 @@ class Housekeeper:
             self._process.communicate()
         self._process = None
 
+    def work_on(self, command: Sequence[str]) -> None:
+        """Run this command from now on; a process that runs another one is killed."""
+        if command != self._command:
+            self._command = command
+            self.kill()
+
     def kill(self) -> None:
         """Kill the process, from any thread: for a service that must end now."""
         process = self._process
@@ -146,7 +151,8 @@ class Housekeeper:
         try:
             # A process group of its own: Ctrl-C ends the service alone, which ends the process.
             self._process = subprocess.Popen(
-                self._command,
+                # -P: the working directory may have a module of the same name.
+                [sys.executable, "-P", "-m", *self._command],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=ENVIRON | os.environ,

@@ -20,7 +20,7 @@ from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.log_reader.ranges import BatchRanges
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.plans.topics import unknown_topic
-from sparklog.metadata.state.cluster import Endpoint
+from sparklog.metadata.state.cluster import Broker, Endpoint
 from sparklog.metadata.state.image import Image
 from sparklog.metadata.upkeep.housekeeping import keep_house_late
 from sparklog.model import TopicDescription
@@ -96,9 +96,7 @@ class Gateway:
         self.membership = Membership(self.catalog.log, clock, str(uuid4()))
         own = self.membership.join(endpoints, settings.rack, settings.node_id)
         self.instances = Instances(instance_of(own))
-        self.housekeeper = Housekeeper(
-            [HOUSEKEEPER, settings.log_dir, str(own.node_id), settings.log_level], clock
-        )
+        self.housekeeper = Housekeeper(_housekeeping(settings, own), clock)
         self.throttle = Throttle()
         self.transaction_ends = TransactionEnds(self)
         self.standstill = Standstill(clock)
@@ -148,12 +146,19 @@ class Gateway:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                self.instances.saw(await loop.run_in_executor(self._heart, self.membership.beat))
+                brokers = await loop.run_in_executor(self._heart, self.membership.beat)
+                self._become(self.membership.own)
+                self.instances.saw(brokers)
             except SparklogError as error:
                 log.warning("no sign of life was given: %s", error)
             except Exception:  # a bug must not end the heartbeats
                 log.exception("no sign of life was given")
             await asyncio.sleep(self.membership.rest_ms / 1000)
+
+    def _become(self, own: Broker) -> None:
+        """Go on with a node id that may be a new one; the housekeeper works for it, too."""
+        self.instances.become(instance_of(own))
+        self.housekeeper.work_on(_housekeeping(self.settings, own))
 
     async def image(self, *topics: TopicDescription) -> Image:
         """Return the newest image with these topics opened.
@@ -372,6 +377,11 @@ def _load_kernels() -> None:
     The gateway answers other requests meanwhile.
     """
     import_module("sparklog.record.client_batch")
+
+
+def _housekeeping(settings: Settings, own: Broker) -> Sequence[str]:
+    """Return the command of the housekeeper."""
+    return [HOUSEKEEPER, settings.log_dir, str(own.node_id), settings.log_level]
 
 
 def are_open(image: Image, topics: Iterable[TopicDescription]) -> bool:

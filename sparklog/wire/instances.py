@@ -54,6 +54,11 @@ class Instances:
         found = (one.at(listener) for one in self.alive)
         return [one for one in found if one is not None]
 
+    def become(self, own: Instance) -> None:
+        """Take note of this instance's place: it may have got another node id."""
+        if own != self.own:
+            self.own, self._brokers = own, {}
+
     def saw(self, brokers: Mapping[int, Broker]) -> None:
         """Take note of the brokers of an image."""
         if brokers is self._brokers:

@@ -6,7 +6,8 @@ a clock that counts from the start of their machine. So the clocks of two machin
 compared.
 
     node id     the given one; else that of a broker with the same addresses, which is this gateway
-                before a crash; else the smallest free one
+                before a crash; else the smallest free one. A gateway that was declared dead, and
+                whose id another one has got since, takes a free one
 """
 
 import logging
@@ -82,16 +83,25 @@ class Membership:
         self._show()
         return self._own
 
+    @property
+    def own(self) -> Broker:
+        """The gateway as a broker, with its present node id."""
+        return self._own
+
     def beat(self) -> Mapping[int, Broker]:
         """Show that this gateway lives, look for dead ones, and return the brokers.
 
-        Raises as `MetadataLog.commit`.
+        Raises as `MetadataLog.commit`, and DuplicateBrokerRegistrationError if another gateway has
+        got both the node id and the addresses of this one.
         """
         self.rest_ms = HEARTBEAT_MS
         # First: where the log dir is gone, the sign would be the first file of another directory.
         # And a gateway that cannot read serves nobody: others take its groups over.
-        brokers = self._log.image().brokers
-        self._show()
+        brokers: Mapping[int, Broker] = self._log.image().brokers
+        held = brokers.get(self._own.node_id)
+        if held is None or held.incarnation != self._incarnation:
+            brokers = self._join_again()
+        self._show()  # not before: the sign of life would be another gateway's
         for node_id, broker in brokers.items():
             if broker.incarnation == self._incarnation:
                 continue
@@ -101,10 +111,22 @@ class Membership:
             else:
                 left_ms = DEAD_MS - self._seen[node_id].silent_ms
                 self.rest_ms = min(self.rest_ms, max(left_ms, LOOK_AGAIN_MS))
-        if self._own.node_id not in brokers:
-            log.warning("broker %d was declared dead: it joins again", self._own.node_id)
-            self._log.commit(lambda image: with_broker(image, self._own))
         return self._log.image().brokers
+
+    def _join_again(self) -> Mapping[int, Broker]:
+        """Register again; with another node id if another gateway at other addresses has it."""
+        before = self._own.node_id
+
+        def plan(image: Image) -> Edit | Done:
+            held = image.brokers.get(self._own.node_id)
+            if held is not None and held.endpoints != self._own.endpoints:
+                self._own = self._own._replace(node_id=_free_id(image))
+            return with_broker(image, self._own)
+
+        brokers = self._log.commit(plan).image.brokers
+        told = "broker %d was declared dead: it joins again, as broker %d"
+        log.warning(told, before, self._own.node_id)
+        return brokers
 
     def leave(self) -> None:
         """Give the node id back. Raises as `MetadataLog.commit`."""
@@ -165,6 +187,10 @@ def _node_id(image: Image, endpoints: tuple[Endpoint, ...]) -> int:
     for node_id, broker in image.brokers.items():
         if broker.endpoints == endpoints:
             return node_id
+    return _free_id(image)
+
+
+def _free_id(image: Image) -> int:
     return next(number for number in range(len(image.brokers) + 1) if number not in image.brokers)
 
 

@@ -128,6 +128,21 @@ class TestItStarts:
         assert world.housekeeper.pid is None
         assert caplog.messages == ["the housekeeper ended with code -9"]
 
+    def test_and_works_on_another_command_when_it_is_told_to(
+        self, world: World, tmp_path: Path
+    ) -> None:
+        (tmp_path / "other.py").write_text(WAITS)
+        pid = started(world).housekeeper.pid
+        world.housekeeper.work_on(["program"])
+        assert world.runs(GROWTH)
+        assert world.housekeeper.pid == pid
+        world.housekeeper.work_on(["other"])
+        until(lambda: not world.runs(GROWTH))
+        world.clock.advance(RESTART_MS)
+        assert world.runs(GROWTH)
+        command = Path(f"/proc/{world.housekeeper.pid}/cmdline")
+        until(lambda: b"\0other\0" in command.read_bytes())
+
     def test_once(self, world: World) -> None:
         pid = started(world).housekeeper.pid
         assert world.runs(10 * GROWTH)

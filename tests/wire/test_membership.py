@@ -1,6 +1,6 @@
 """Membership: node ids, signs of life, and brokers that are declared dead."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Event
 
@@ -12,12 +12,15 @@ from sparklog.clock import ManualClock
 from sparklog.coordinator.alive import DEAD_MS
 from sparklog.errors import DuplicateBrokerRegistrationError, MissingFileError, StorageError
 from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.plans.cluster import with_broker
 from sparklog.metadata.state.cluster import Broker, Endpoint
+from sparklog.service.housekeeper import Housekeeper
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 from sparklog.wire import membership
 from sparklog.wire.membership import HEARTBEAT_MS, Membership, try_to_leave
 from sparklog.wire.protocol.versions import ApiKey
+from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, gateway, request
 from tests.wire.test_metadata import topics_asked
 
@@ -149,6 +152,35 @@ class TestLife:
         second.beat()
         assert cluster.brokers[1].incarnation == "incarnation-2"
 
+    def test_one_whose_id_another_one_has_got_takes_a_free_one(self, cluster: Cluster) -> None:
+        first, second, third = self.declared_dead(cluster, successor=3)
+        assert sorted(second.beat()) == [0, 1, 2]
+        assert second.own == cluster.brokers[2] == Broker(2, "incarnation-2", at(2))
+        assert cluster.brokers[1] == third.own
+        cluster.pass_time(first, second, ms=DEAD_MS + HEARTBEAT_MS)
+        assert sorted(cluster.brokers) == [0, 2]
+
+    def test_one_whose_place_another_one_has_got_keeps_it_not_alive(self, cluster: Cluster) -> None:
+        first, second, third = self.declared_dead(cluster, successor=2)
+        for _ in range(0, DEAD_MS, HEARTBEAT_MS):
+            with pytest.raises(DuplicateBrokerRegistrationError, match="node id 1"):
+                second.beat()
+            assert cluster.brokers[1] == third.own
+            cluster.pass_time(first, ms=HEARTBEAT_MS)
+        assert sorted(cluster.brokers) == [0]
+        assert sorted(second.beat()) == [0, 1]
+
+    def declared_dead(
+        self, cluster: Cluster, successor: int
+    ) -> tuple[Membership, Membership, Membership]:
+        """A gateway that lives, one that stood still, and its successor at a port."""
+        first, second = cluster.joined(1), cluster.joined(2)
+        first.beat()
+        cluster.pass_time(first, ms=2 * DEAD_MS)
+        third = cluster.joined(successor)
+        first.beat()
+        return first, second, third
+
     def test_one_that_is_started_again_meanwhile_stays(
         self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -229,6 +261,20 @@ class TestInstances:
             with gateway(tmp_path / "log"):
                 assert len(described(first)[0]) == 2
             assert [port for _, port in described(first)[0]] == [first.port]
+
+    def test_one_that_has_lost_its_id_goes_on_with_another(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """So after it stood still, if a gateway was started meanwhile: that one has the id."""
+        monkeypatch.setattr(membership, "HEARTBEAT_MS", 1)
+        works_on = list[Sequence[str]]()
+        monkeypatch.setattr(Housekeeper, "work_on", lambda _, command: works_on.append(command))
+        with gateway(tmp_path / "log") as running:
+            before, log = running.server.gateway.membership.own, running.server.gateway.catalog.log
+            other = Broker(before.node_id, "other", at(1))
+            log.commit(lambda image: with_broker(image, other, before.incarnation))
+            until(lambda: described(running)[0] == [(0, 1), (1, running.port)])
+            until(lambda: works_on[-1][2] == "1")
 
     def test_of_other_listeners_are_named_by_theirs(self, tmp_path: Path) -> None:
         listen = ("127.0.0.1:0", "127.0.0.1:0")

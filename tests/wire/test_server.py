@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -16,6 +17,7 @@ from sparklog.errors import InvalidOptionError, LogDirError, SparklogError
 from sparklog.wire.limits import Limits
 from sparklog.wire.protocol.versions import ApiKey
 from sparklog.wire.serving import server
+from sparklog.wire.serving.grants import Grants
 from sparklog.wire.serving.listeners import bind, bound_to
 from sparklog.wire.serving.processes import RESTART_S, Processes, serve_one, settings_of_instances
 from sparklog.wire.serving.server import Server
@@ -173,6 +175,24 @@ class TestLimits:
             for client in clients:
                 assert client.receive(ApiKey.API_VERSIONS, 0).error_code == 0
                 client.socket.close()
+
+
+def test_sweeps_go_on_after_one_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    errors, goes_on = [None, TypeError("a bug")], Event()
+
+    def renews(_: Grants) -> None:
+        if errors and (error := errors.pop(0)):
+            raise error
+        if not errors:
+            goes_on.set()
+
+    monkeypatch.setattr(server, "SWEEP_S", 0.001)
+    monkeypatch.setattr(Grants, "renew", renews)
+    with gateway(tmp_path / "log"):
+        assert goes_on.wait(30)
+    assert "a bug" in caplog.text
 
 
 def test_each_address_is_logged_when_it_accepts_connections(

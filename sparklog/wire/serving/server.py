@@ -127,7 +127,8 @@ class Server:
             log.info("/metrics and /ready are at http://%s", joined(*self._side.getsockname()[:2]))
 
     def _sweep(self) -> None:
-        """Do what is due once a second, and set the timer for the next sweep."""
+        """Do what is due once a second, and set the timer for the next sweep: if one fails, too."""
+        self._next_sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
         self.gateway.cut_off_after_standstill()
         self._grants.renew()
         if self._tls is not None:
@@ -137,7 +138,6 @@ class Server:
         if self._sweeps % LET_GO_SWEEPS == 0:
             self.gateway.let_go()
             self._giving_back = asyncio.ensure_future(self.gateway.lookup(give_back))
-        self._next_sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
         self.gateway.keep_house()
 
     def _close_overdue(self) -> None:

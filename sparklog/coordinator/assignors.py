@@ -5,6 +5,7 @@ subscribed topic to exactly one member that subscribes to the topic.
 """
 
 from collections.abc import Callable, Mapping
+from heapq import heapify, heapreplace
 from typing import Final, NamedTuple
 
 TopicIdPartition = tuple[str, int]
@@ -43,16 +44,32 @@ def uniform(readers: Readers, counts: Mapping[str, int]) -> dict[str, Partitions
         members = _readers_of(topic_id, readers)
         by_topic[topic_id] = same.setdefault(members, members)
 
-    def load(member_id: str) -> int:
-        return len(found[member_id])
-
+    takers = {id(one): _Takers([found[name] for name in one]) for one in same if one}
     # Topics with the fewest readers come first: their partitions have the least choice.
     for place in sorted(free, key=lambda one: (len(by_topic[one[0]]), one)):
         if candidates := by_topic[place[0]]:
-            found[min(candidates, key=load)].add(place)
+            takers[id(candidates)].take(place)
     while _has_moved(found, by_topic):
         pass
     return {member_id: frozenset(places) for member_id, places in found.items()}
+
+
+class _Takers:
+    """The partitions of members who read the same topics, while these partitions only get more."""
+
+    def __init__(self, taken: list[set[TopicIdPartition]]) -> None:
+        self._taken = taken
+        self._heap = [(len(one), at) for at, one in enumerate(taken)]
+        """A number of partitions that each member has or had, and the member's place."""
+        heapify(self._heap)
+
+    def take(self, place: TopicIdPartition) -> None:
+        """Give a partition to the first of the members with the fewest ones."""
+        count, at = self._heap[0]
+        while count < len(self._taken[at]):
+            heapreplace(self._heap, (len(self._taken[at]), at))
+            count, at = self._heap[0]
+        self._taken[at].add(place)
 
 
 def _has_moved(

@@ -97,9 +97,7 @@ class TestUniform:
     def test_members_that_read_the_same_are_not_compared_for_each_partition(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A new member joins a hundred others: it takes some partitions, and the rest stay."""
-        before = readers(*(f"m{number:02}" for number in range(99)))
-        held = again(before, uniform(before, {"a": 9_900}))
+        """A new member joins 99 that have got all: it takes some partitions, and the rest stay."""
         counted: list[int] = []
 
         def counting(*given: Any, **options: Any) -> Any:
@@ -107,6 +105,8 @@ class TestUniform:
             return min(*given, **options)
 
         monkeypatch.setattr(assignors_module, "min", counting, raising=False)
+        before = readers(*(f"m{number:02}" for number in range(99)))
+        held = again(before, uniform(before, {"a": 9_900}))
         after = uniform({**held, **readers("new")}, {"a": 9_900})
         assert len(after["new"]) == 99
         assert len(counted) < 1_000  # of 9,900 partitions

@@ -90,8 +90,6 @@ def long_request(api: ApiKey) -> Any:
         case ApiKey.DELETE_RECORDS:
             some = partitions(api, "DeleteRecordsTopic", "DeleteRecordsPartition")
             return asked(api, timeout=SOON, topics=some)
-        case ApiKey.DESCRIBE_TRANSACTIONS:
-            return asked(api, transactional_ids=NAMES)
         case ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS:
             users = tuple(part(api, newest(api), "UserName", name=one) for one in NAMES)
             return asked(api, users=users)
@@ -109,7 +107,7 @@ def long_request(api: ApiKey) -> Any:
             some = topic(api, "OffsetFetchRequestTopics", partition_indexes=NUMBERS)
             group = part(api, newest(api), "OffsetFetchRequestGroup", group_id="g", topics=some)
             return asked(api, groups=(group,), require_stable=False)
-        case _:
+        case ApiKey.OFFSET_COMMIT:
             kinds = "OffsetCommitRequestTopic", "OffsetCommitRequestPartition"
             return asked(
                 ApiKey.OFFSET_COMMIT,
@@ -118,6 +116,43 @@ def long_request(api: ApiKey) -> Any:
                 member_id="",
                 topics=partitions(ApiKey.OFFSET_COMMIT, *kinds),
             )
+        case _:
+            return of_an_administrator(api)
+
+
+def of_an_administrator(api: ApiKey) -> Any:
+    """Another request of more than LONG_BYTES."""
+    match api:
+        case ApiKey.DESCRIBE_TRANSACTIONS:
+            return asked(api, transactional_ids=NAMES)
+        case ApiKey.ALTER_USER_SCRAM_CREDENTIALS:
+            kind = "ScramCredentialDeletion"
+            gone = tuple(part(api, newest(api), kind, name=one, mechanism=1) for one in NAMES)
+            return asked(api, deletions=gone, upsertions=())
+        case ApiKey.DESCRIBE_CLIENT_QUOTAS:
+            fields = {"entity_type": "user", "match_type": 0, "match": "x" * 5}
+            return asked(
+                api,
+                components=(part(api, newest(api), "ComponentData", **fields),) * len(NUMBERS),
+                strict=False,
+            )
+        case ApiKey.WRITE_TXN_MARKERS:
+            some = topic(api, "WritableTxnMarkerTopic", partition_indexes=NUMBERS)
+            fields = {"producer_id": 1, "producer_epoch": 0, "coordinator_epoch": 0}
+            marker = part(
+                api,
+                newest(api),
+                "WritableTxnMarker",
+                transaction_result=True,
+                topics=some,
+                **fields,
+            )
+            return asked(api, markers=(marker,))
+        case ApiKey.DESCRIBE_GROUPS:
+            return asked(api, groups=("g" * LONG_BYTES,), include_authorized_operations=True)
+        case _:
+            kinds = "OffsetDeleteRequestTopic", "OffsetDeleteRequestPartition"
+            return asked(api, group_id="readers", topics=partitions(api, *kinds))
 
 
 @pytest.mark.parametrize(
@@ -151,6 +186,22 @@ def long_request(api: ApiKey) -> Any:
             "_code",
         ),
         (ApiKey.OFFSET_FETCH, "sparklog.wire.handlers.groups.group_offsets", "_told"),
+        (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "sparklog.wire.handlers.admin.users", "_refused"),
+        (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "sparklog.wire.handlers.admin.users", "_changes"),
+        (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "sparklog.wire.handlers.admin.users", "_answered"),
+        (ApiKey.DESCRIBE_CLIENT_QUOTAS, "sparklog.wire.handlers.admin.cluster", "_unknown"),
+        (
+            ApiKey.WRITE_TXN_MARKERS,
+            "sparklog.wire.handlers.transactional.transaction_admin",
+            "_code_or_step",
+        ),
+        (
+            ApiKey.WRITE_TXN_MARKERS,
+            "sparklog.wire.handlers.transactional.transaction_admin",
+            "_answered",
+        ),
+        (ApiKey.DESCRIBE_GROUPS, "sparklog.wire.handlers.groups.group_admin", "tell_operations"),
+        (ApiKey.OFFSET_DELETE, "sparklog.wire.handlers.groups.group_deletes", "_codes"),
         (
             ApiKey.OFFSET_COMMIT,
             "sparklog.wire.handlers.groups.offset_commit",
@@ -247,6 +298,17 @@ def test_a_short_request_with_a_long_answer(
     wanted = asked(api, **fields)
     check_others_are_answered(running, monkeypatch, slow, lambda: client.send(wanted))
     assert client.receive(api, newest(api)).topics
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_list_of_all_resources(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = import_module("sparklog.wire.handlers.admin.describe_configs"), "_resource"
+    api = ApiKey.LIST_CONFIG_RESOURCES
+    wanted = asked(api, resource_types=())
+    check_others_are_answered(running, monkeypatch, slow, lambda: client.send(wanted))
+    assert len(client.receive(api, newest(api)).config_resources) == 2
 
 
 def test_a_step_of_a_transaction_looks_before_its_request_is_read(

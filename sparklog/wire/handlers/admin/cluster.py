@@ -3,7 +3,7 @@
 There are no quotas, and no ACLs, because grants are in the file of tokens.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from sparklog.errors import ErrorCode
@@ -119,7 +119,7 @@ async def describe_acls(call: Call) -> Reply:
 async def describe_client_quotas(call: Call) -> Reply:
     """Return the answer: there are none."""
     request = await call.request()
-    unknown = sorted({one.entity_type for one in request.components}.difference(ENTITIES))
+    unknown = await call.step(lambda: _unknown(request.components))
     if not call.allows(Scope.READ, resource=Resource.CLUSTER):
         return call.answer({"error_code": DENIED[Resource.CLUSTER], "entries": None})
     if unknown:
@@ -133,3 +133,8 @@ async def describe_client_quotas(call: Call) -> Reply:
             }
         )
     return call.answer({})
+
+
+def _unknown(components: Iterable[Any]) -> list[str]:
+    """Return the types of entities that there are not."""
+    return sorted({one.entity_type for one in components}.difference(ENTITIES))

@@ -50,13 +50,17 @@ async def list_config_resources(call: Call) -> Reply:
         return call.answer({"error_code": DENIED[Resource.CLUSTER]})
     if not kinds <= RESOURCE_TYPES:
         return call.answer({"error_code": ErrorCode.UNSUPPORTED_VERSION})
-    found: list[Mapping[str, Any]] = []
-    if TOPIC in kinds:
-        names = sorted((await call.gateway.image()).names)
-        found += [_resource(TOPIC, name) for name in names if call.sees(name)]
-    if BROKER in kinds:
-        found += [_resource(BROKER, str(one.node_id)) for one in call.gateway.instances.alive]
-    return call.answer({"config_resources": found})
+    image, alive = await call.gateway.image(), call.gateway.instances.alive
+
+    def listed() -> Reply:
+        found: list[Mapping[str, Any]] = []
+        if TOPIC in kinds:
+            found += [_resource(TOPIC, name) for name in sorted(image.names) if call.sees(name)]
+        if BROKER in kinds:
+            found += [_resource(BROKER, str(one.node_id)) for one in alive]
+        return call.answer({"config_resources": found})
+
+    return await call.gateway.at_length(listed)
 
 
 def _resource(kind: int, name: str) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ password: clients salt it.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, Final, NamedTuple
 
 from sparklog.errors import ErrorCode, SparklogError
@@ -69,24 +69,29 @@ async def alter_users(call: Call) -> Reply:
         denied = _Refused(DENIED[Resource.CLUSTER], "changes of users need ADMIN on the cluster")
         return await call.step(lambda: _answered(call, names, dict.fromkeys(names, denied)))
     image = await call.gateway.newest_image()
-    refused = _refused(image, request)
-    changes: dict[UserKey, ScramCredential | None] = {
-        (one.name, NUMBERS[one.mechanism]): _credential(one)
-        for one in request.upsertions
-        if one.name not in refused
-    }
-    changes |= {
-        (one.name, NUMBERS[one.mechanism]): None
-        for one in request.deletions
-        if one.name not in refused
-    }
+    refused = await call.step(lambda: _refused(image, request))
+    changes = await call.step(lambda: _changes(request, refused))
     commit = call.gateway.catalog.log.commit
     try:
         await call.administer(lambda: commit(lambda image: with_users(image, changes)))
     except SparklogError as error:
         failed = _Refused(error.code, error.message)
         refused |= dict.fromkeys((name for name, _ in changes), failed)
-    return _answered(call, names, refused)
+    return await call.step(lambda: _answered(call, names, refused))
+
+
+def _changes(request: Any, refused: Container[str]) -> dict[UserKey, ScramCredential | None]:
+    """Return the changes of users that are not refused; None deletes a credential."""
+    changes: dict[UserKey, ScramCredential | None] = {
+        (one.name, NUMBERS[one.mechanism]): _credential(one)
+        for one in request.upsertions
+        if one.name not in refused
+    }
+    return changes | {
+        (one.name, NUMBERS[one.mechanism]): None
+        for one in request.deletions
+        if one.name not in refused
+    }
 
 
 def _credential(one: Any) -> ScramCredential:

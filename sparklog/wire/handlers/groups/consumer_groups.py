@@ -112,10 +112,14 @@ async def consumer_group_describe(call: Call) -> Reply:
     """Return the answer."""
     request = await call.request()
     groups = await each(request.group_ids, lambda group_id: _described(call, group_id))
-    if request.include_authorized_operations:
-        tell_operations(call, groups)
+
+    def answered() -> Reply:
+        if request.include_authorized_operations:
+            tell_operations(call, groups)
+        return call.answer({"groups": groups})
+
     # A group may have a hundred thousand partitions.
-    return await call.gateway.beside(lambda: call.answer({"groups": groups}))
+    return await call.gateway.beside(answered)
 
 
 async def _described(call: Call, group_id: str) -> Fields:

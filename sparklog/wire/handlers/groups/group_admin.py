@@ -91,9 +91,13 @@ async def describe_groups(call: Call) -> Reply:
     """Return the answer."""
     request = await call.request()
     told = await each(request.groups, lambda one: _described(call, one))
-    if getattr(request, "include_authorized_operations", False):
-        tell_operations(call, told)
-    return call.answer({"groups": told})
+
+    def answered() -> Reply:
+        if getattr(request, "include_authorized_operations", False):
+            tell_operations(call, told)
+        return call.answer({"groups": told})
+
+    return await step_for(call, sum(len(one.get("members", ())) for one in told), answered)
 
 
 def tell_operations(call: Call, groups: Iterable[Fields]) -> None:

@@ -17,6 +17,7 @@ from sparklog.coordinator.requests import (
     Request,
 )
 from sparklog.errors import CommitOutcomeUnknownError, ErrorCode, SparklogError, StorageError
+from sparklog.metadata.state.image import Image
 from sparklog.model import TopicPartition
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.each import each
@@ -68,26 +69,31 @@ async def _delete(call: Call, group_id: str) -> int:
 
 async def offset_delete(call: Call) -> Reply:
     """Return the answer."""
-    request = await call.request()
-    group_id = request.group_id
-    places = [
-        TopicPartition(topic.name, one.partition_index)
-        for topic in request.topics
-        for one in topic.partitions
-    ]
-    image = await call.gateway.image()
-    rules = {topic.name: TopicRule.of(call, image, topic.name) for topic in request.topics}
-    codes = {place: rules[place.topic].code(place.partition) for place in places}
+    request, image = await call.request(), await call.gateway.image()
+    group_id, codes = request.group_id, await call.step(lambda: _codes(call, image, request))
     answer = CommitAnswer(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if call.allows(Scope.ADMIN, group_id, Resource.GROUP):
         allowed = [place for place, code in codes.items() if not code]
         answer = await _delete_offsets(call, OffsetDeleteRequest(group_id, allowed))
     if answer.error_code:
         return call.answer({"error_code": answer.error_code, "topics": []})
-    codes.update(answer.partitions)
-    return call.answer(
-        {"error_code": ErrorCode.NONE, "topics": commit_codes(request.topics, codes)}
-    )
+
+    def answered() -> Reply:
+        codes.update(answer.partitions)
+        topics = commit_codes(request.topics, codes)
+        return call.answer({"error_code": ErrorCode.NONE, "topics": topics})
+
+    return await call.step(answered)
+
+
+def _codes(call: Call, image: Image, request: Any) -> dict[TopicPartition, int]:
+    """Return the code of each partition whose offset is not deleted, and 0 for the others."""
+    rules = {topic.name: TopicRule.of(call, image, topic.name) for topic in request.topics}
+    return {
+        TopicPartition(topic.name, one.partition_index): rules[topic.name].code(one.partition_index)
+        for topic in request.topics
+        for one in topic.partitions
+    }
 
 
 async def _delete_offsets(call: Call, request: OffsetDeleteRequest) -> CommitAnswer:

@@ -4,7 +4,7 @@
 of its partitions, so the marker aborts the whole transaction, and fences its producer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -27,6 +27,8 @@ from sparklog.wire.security.authorization import DENIED
 NO_TIME: Final = -1
 
 Fields = dict[str, Any]
+_Abort = Callable[[], None]
+"""Aborts the transaction of a producer in a partition."""
 
 
 async def describe_transactions(call: Call) -> Reply:
@@ -123,37 +125,58 @@ def _filter(request: Any, now_ms: int) -> Callable[[TransactionalId], bool]:
 
 async def write_txn_markers(call: Call) -> Reply:
     """Return the answer. Only ABORT is allowed: only its producer commits a transaction."""
-    request = await call.request()
-    is_allowed = call.allows(Scope.ADMIN, resource=Resource.CLUSTER)
-    markers = []
-    for marker in request.markers:
-        topics = []
-        for topic in marker.topics:
-            codes = [
-                (number, await _abort(call, marker, topic.name, number))
-                if is_allowed
-                else (number, DENIED[Resource.CLUSTER])
-                for number in topic.partition_indexes
-            ]
-            topics.append(_answered(topic.name, codes))
-        markers.append({"producer_id": marker.producer_id, "topics": topics})
-    return call.answer({"markers": markers})
+    request, image = await call.request(), await call.gateway.newest_image()
+    found = await call.step(lambda: _judged(call, image, request))
+    codes = [one if isinstance(one, int) else await _taken(call, one) for one in found]
+    return await call.step(lambda: _answered(call, request, codes))
 
 
-def _answered(name: str, codes: Sequence[tuple[int, int]]) -> Fields:
-    partitions = [{"partition_index": number, "error_code": code} for number, code in codes]
-    return {"name": name, "partitions": partitions}
+def _judged(call: Call, image: Image, request: Any) -> list[int | _Abort]:
+    """Return the code or the step of each partition, in the order of the request."""
+    return [
+        _code_or_step(call, image, marker, topic.name, number)
+        for marker in request.markers
+        for topic in marker.topics
+        for number in topic.partition_indexes
+    ]
 
 
-async def _abort(call: Call, marker: Any, name: str, number: int) -> int:
-    """Abort a producer's transaction that is open in a partition; return the code."""
+def _code_or_step(call: Call, image: Image, marker: Any, name: str, number: int) -> int | _Abort:
+    """Return the step that aborts a producer's open transaction; the code if it is refused."""
+    if not call.allows(Scope.ADMIN, resource=Resource.CLUSTER):
+        return DENIED[Resource.CLUSTER]
     if marker.transaction_result:
         return ErrorCode.INVALID_REQUEST
-    topic = (await call.gateway.newest_image()).names.get(name)
+    topic = image.names.get(name)
     if topic is None or not 0 <= number < topic.num_partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     producer = Producer(marker.producer_id, marker.producer_epoch)
     place = TransactionPartition(topic.topic_id, number)
-    step = partial(call.gateway.transactions.abort_in, place, producer)
+    return partial(call.gateway.transactions.abort_in, place, producer)
+
+
+async def _taken(call: Call, step: _Abort) -> int:
     code: int = await take_step(call, step, is_fenced_known=True)
     return code or ErrorCode.NONE
+
+
+def _answered(call: Call, request: Any, codes: Iterable[int]) -> Reply:
+    """Return the answer; `codes` are in the order of the request."""
+    code = iter(codes)
+    markers = [
+        {
+            "producer_id": marker.producer_id,
+            "topics": [
+                {
+                    "name": topic.name,
+                    "partitions": [
+                        {"partition_index": number, "error_code": next(code)}
+                        for number in topic.partition_indexes
+                    ],
+                }
+                for topic in marker.topics
+            ],
+        }
+        for marker in request.markers
+    ]
+    return call.answer({"markers": markers})

@@ -182,14 +182,18 @@ def _refusal(call: Call, topic: str | bytes, known: TopicDescription | None) -> 
     """Return why a client may not produce to a topic; None if it may."""
     name = known.name if known is not None else topic
     if isinstance(name, str) and not call.allows(Scope.WRITE, name):
-        return Failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no write access to '{topic}'")
+        return Failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no write access to topic {_told(topic)}")
     if name in INTERNAL_TOPICS:
         return Failed(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is written by coordinators alone")
     if known is not None:
         return None
-    if isinstance(topic, bytes):
-        return Failed(ErrorCode.UNKNOWN_TOPIC_ID, f"unknown topic id {topic_id_of(topic)}")
-    return Failed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"unknown topic {topic!r}")
+    is_name = isinstance(topic, str)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_name else ErrorCode.UNKNOWN_TOPIC_ID
+    return Failed(code, f"unknown topic {_told(topic)}")
+
+
+def _told(topic: str | bytes) -> str:
+    return repr(topic) if isinstance(topic, str) else f"id {topic_id_of(topic)}"
 
 
 async def _looked_up(

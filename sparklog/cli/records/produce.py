@@ -120,8 +120,10 @@ def produce(arguments: ProduceArguments) -> None:
             for path in paths:
                 with _opened(path) as stream:
                     messages = read_messages(stream, text.delimiter, interrupts)
-                    for to, rows in _rows(arguments, topic, text, path, messages):
-                        _write(production, to, rows, arguments.commit_every)
+                    for groups in _groups(arguments, topic, text, path, messages):
+                        for to, rows in groups.items():
+                            _write(production, to, rows, arguments.commit_every)
+                        production.bound_memory()
         production.commit()
     except BaseException:
         production.abort()
@@ -131,14 +133,14 @@ def produce(arguments: ProduceArguments) -> None:
     _report(arguments, production.produced, production.clock.now_ms() - began_ms)
 
 
-def _rows(
+def _groups(
     arguments: ProduceArguments,
     topic: str | None,
     text: "TextFormat",
     path: str,
     blocks: Iterator[Any],
-) -> Iterator[tuple[str, "InputRows"]]:
-    """Yield rows and their topic: `topic`, or without it the one that JSON records name."""
+) -> Iterator[dict[str, "InputRows"]]:
+    """Yield the rows of each block: those of `topic`, or without it by the topics in JSON."""
     from sparklog.cli.records.input import json_rows, with_partition
 
     count, place = 0, "stdin" if path == STDIN else path
@@ -148,8 +150,7 @@ def _rows(
         else:
             groups = {topic: text.rows(messages)}
         count += len(messages)
-        for to, rows in groups.items():
-            yield to, with_partition(rows, arguments.partition)
+        yield {to: with_partition(rows, arguments.partition) for to, rows in groups.items()}
 
 
 def _write(production: "Production", topic: str, rows: "InputRows", every: int | None) -> None:

@@ -11,13 +11,13 @@ from sparklog.cli.records.input import InputRows
 from sparklog.log_writer import (
     PRODUCE,
     SharedSegment,
-    TopicWriter,
     WriteOptions,
     WritePlan,
     counted_from,
     plan_write,
     write_of,
 )
+from sparklog.log_writer.topic_writer import TopicWriter, bound_memory
 from sparklog.metadata.catalog import Catalog, Landed
 from sparklog.model import OffsetRange, SegmentEntry, TopicPartition
 from sparklog.record.rows import RecordColumns
@@ -85,6 +85,10 @@ class Production:
             writer.write(_record_columns(rows, plan.now_ms), rows.partition)
         self._given[topic] += len(rows)
         self.pending += len(rows)
+
+    def bound_memory(self) -> None:
+        """Let the writers of all topics hold no more, together, than one alone may hold."""
+        bound_memory(writer for _, writer in self._open.values())
 
     def commit(self) -> None:
         """Make everything written visible, all topics in one commit. Raises as `commit_write`."""

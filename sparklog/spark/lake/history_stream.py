@@ -19,8 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from sparklog.config.options import RECORD_COLUMNS, storage_settings
-from sparklog.errors import MissingFileError, UsageError
+from sparklog.config.connector import without_connector_options
+from sparklog.config.options import RECORD_COLUMNS, SOURCE_OPTIONS, parse_options
+from sparklog.errors import InvalidOptionError, MissingFileError, UsageError
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import EARLIEST, TopicDescription, TopicPartition, offsets_json
 from sparklog.spark.lake.location import spark_location
@@ -33,6 +34,11 @@ from sparklog.table.of_topic import check_copy, delta_log, table_directory
 HANDOVER: Final = "handover"
 _FILE_SINK: Final = "FileSink["
 """The name of Spark's sink of format parquet, orc, json, csv and text, in a query's progress."""
+_OWN: Final = (
+    *("assign", "subscribe", "subscribePattern", "columns"),
+    *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
+)
+"""Options whose values follow from the topic and its table."""
 Write = Callable[[DataFrame], DataStreamWriter]
 """Returns a stream's writer; the caller sets its checkpoint and starts it."""
 
@@ -49,13 +55,13 @@ class HistoryStream:
         checkpoint: str,
         options: Mapping[str, Any],
     ) -> None:
-        """Raises UsageError for a session without delta-spark, UnknownTopicError."""
+        """Raises InvalidOptionError, UnknownTopicError, UsageError for a session without Delta."""
+        settings = _storage_settings(options)
         require_delta(spark)
         self._spark = spark
         self._log_dir = log_dir
         self._write = write
         self._options = options
-        settings = storage_settings(options)
         self._kept = open_files(checkpoint, settings)
         self._catalog = Catalog(open_files(log_dir, settings))
         self._topic = self._catalog.topic(topic)
@@ -111,6 +117,22 @@ class HistoryStream:
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
         _require_two_queries(query)
+
+
+def _storage_settings(options: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the storage settings of a stream. Raises InvalidOptionError, also for an _OWN one.
+
+    A time to start at would win over the offsets at which the table ends: rows would be missing.
+    """
+    given, settings = parse_options(SOURCE_OPTIONS, without_connector_options(options))
+    for name in _OWN:
+        if given[name] is not None:
+            raise InvalidOptionError(
+                f"option {name} is not allowed here: the stream has all columns of the one topic, "
+                f"and begins with its table",
+                option=name,
+            )
+    return settings
 
 
 def _require_two_queries(query: StreamingQuery) -> None:

@@ -74,15 +74,16 @@ def stream_history(
     `write` is called for each of the two streams, and returns its writer. The streams have the
     columns of the Kafka source, and `headers`. `write` may set a trigger for the stream of the log;
     the stream of the table ends by itself, and this call waits for it. `options` are those of a
-    streaming read of the log, and storage settings. `checkpoint` is a directory that the driver and
-    Spark know by the same name; a client of Spark Connect needs it and the log dir, too. If the
-    program is killed at any point and calls again, no row comes twice and none is missing. The
-    table has the records that a read_committed reader sees.
+    streaming read of the log, without those for topics, columns and the start, and storage
+    settings. `checkpoint` is a directory that the driver and Spark know by the same name; a client
+    of Spark Connect needs it and the log dir, too. If the program is killed at any point and calls
+    again, no row comes twice and none is missing. The table has the records that a read_committed
+    reader sees.
 
-    Raises UsageError for a session without delta-spark, for a topic without a table or with one
-    that is no copy of its log, for a first query that is stopped, and after it for a sink that
-    would take the second one for the same (format parquet, orc, json, csv or text);
-    StreamingQueryException when the first query fails.
+    Raises InvalidOptionError, UnknownTopicError; UsageError for a session without delta-spark, for
+    a topic without a table or with one that is no copy of its log, for a first query that is
+    stopped, and after it for a sink that would take the second one for the same (format parquet,
+    orc, json, csv or text); StreamingQueryException when the first query fails.
     """
     from sparklog.spark.lake.history_stream import HistoryStream
 

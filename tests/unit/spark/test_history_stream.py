@@ -1,12 +1,14 @@
-"""Where the stream of a table has ended, by the checkpoint that Spark keeps of it."""
+"""Where the stream of a table has ended, by the checkpoint that Spark keeps of it; its options."""
 
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sparklog.errors import UsageError
+from sparklog.errors import InvalidOptionError, UsageError
+from sparklog.spark import stream_history
 from sparklog.spark.lake.history_stream import version_read
 from sparklog.storage import Files, open_files
 
@@ -46,3 +48,22 @@ class TestVersionRead:
 
         with pytest.raises(UsageError, match="was stopped before its end"):
             version_read(kept, has_files=True)
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("startingTimestamp", 0),
+            ("startingoffsets", "latest"),
+            ("subscribePattern", "."),
+            ("columns", "value"),
+        ],
+    )
+    def test_for_its_topic_columns_or_start_are_refused(self, name: str, value: object) -> None:
+        """With a starting time the log would begin elsewhere than at the end of the table."""
+        spark: Any = None  # they are refused before anything is read
+        options = {name: value}
+
+        with pytest.raises(InvalidOptionError, match=f"(?i)option {name} is not allowed here"):
+            stream_history(spark, "log", "t", lambda _: pytest.fail("written"), "c", **options)

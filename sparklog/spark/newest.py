@@ -1,7 +1,8 @@
 """The newest record of each key: latest(), and the reduction that upsert_table() uses."""
 
+from collections.abc import Mapping
 from os import PathLike
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
@@ -17,6 +18,9 @@ KEY = ("partition", "key")
 NEEDED = (*KEY, "offset", "value")
 """The columns that decide which record is the newest of its key."""
 
+_ISOLATION: Final = ("isolation.level", "isolation_level", "kafka.isolation.level")
+"""The spellings of one option."""
+
 
 def latest(
     spark: SparkSession, log_dir: str | PathLike[str], topic: str, **options: Any
@@ -28,14 +32,19 @@ def latest(
     given: a record of an aborted transaction is never the newest of its key. Columns are those of
     `consume`. Offsets are settled now. Raises what `consume` raises.
     """
-    # The default comes first, because of two spellings of an option the last one counts.
-    given = {"isolation.level": READ_COMMITTED, **options}
+    given = committed_unless_given(options)
     wanted = _columns(given)
     if wanted is not None:
         given["columns"] = ",".join(dict.fromkeys((*wanted, *NEEDED)))
     records = consume(spark, log_dir, subscribe=topic, **given)
     found = newest(records).where(F.col("value").isNotNull())
     return found if wanted is None else found.select(*wanted)
+
+
+def committed_unless_given(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with isolation.level=read_committed, unless they have it in any spelling."""
+    given = {name.lower() for name, value in options.items() if value is not None}
+    return dict(options) if given & {*_ISOLATION} else {**options, _ISOLATION[0]: READ_COMMITTED}
 
 
 def _columns(given: dict[str, Any]) -> list[str] | None:

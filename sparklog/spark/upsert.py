@@ -15,9 +15,8 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 
 from sparklog.errors import UsageError
-from sparklog.model import READ_COMMITTED
 from sparklog.spark.connect import is_connect
-from sparklog.spark.newest import KEY, newest
+from sparklog.spark.newest import KEY, committed_unless_given, newest
 from sparklog.spark.schema import output_schema
 
 PROPERTIES: Final = {
@@ -55,7 +54,7 @@ def upsert_table(
 
     require_delta(spark)
     _make(spark, table, output_schema(COLUMNS))
-    given = {"startingOffsets": "earliest", "isolation.level": READ_COMMITTED, **options}
+    given = {"startingOffsets": "earliest", **committed_unless_given(options)}
     stream = (
         spark.readStream.format("sparklog")
         .options(**given)

@@ -1,6 +1,7 @@
 """JSON values as a struct, by Spark's `from_json`."""
 
 import json
+from collections import Counter
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
@@ -23,6 +24,7 @@ def json_decoded(
 ) -> DataFrame:
     """Return the columns of `decode`, of JSON objects."""
     fields = _struct(df, column, schema)
+    _refuse_alike(df, column, fields.names)
     data = F.col(_quoted(column)).cast("binary")
     is_framed = (F.length(data) >= HEADER_BYTES) & (F.substring(data, 1, 1) == F.lit(b"\0"))
     text = _text(data, is_framed)
@@ -66,6 +68,20 @@ def _struct(df: DataFrame, column: str, schema: StructType | str | DataFrame | N
     if not isinstance(found, StructType):
         raise SchemaError(f"schema {found.simpleString()} is no struct", column=column)
     return found
+
+
+def _refuse_alike(df: DataFrame, column: str, names: list[str]) -> None:
+    """Raise SchemaError for fields that Spark does not tell apart, as `id` and `ID`."""
+    is_exact = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    keys = names if is_exact else [name.lower() for name in names]
+    counts = Counter(keys)
+    alike = [name for name, key in zip(names, keys, strict=True) if counts[key] > 1]
+    if alike:
+        raise SchemaError(
+            f"column {column}: fields {', '.join(alike)} have the same name to Spark: give a "
+            f"schema with one of them, or set spark.sql.caseSensitive=true to read both",
+            column=column,
+        )
 
 
 def _sampled(df: DataFrame, column: str) -> StructType:

@@ -77,6 +77,7 @@ class TestJson:
             ({"column": "offset"}, "column offset is bigint: it must be binary or string"),
             ({"into": "key"}, "column key is there already"),
             ({"schema": "int"}, "schema int is no struct"),
+            ({"schema": "id int, b int, ID int"}, "fields id, ID have the same name to Spark"),
             ({}, "no JSON object among the first 1 values"),
             ({"subject": "t-value"}, "subject 't-value' needs a registry"),
             ({"registry": {"url": "mock://"}}, "a registry needs a subject"),

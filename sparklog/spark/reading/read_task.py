@@ -72,10 +72,8 @@ class ReadTask:
                 for records in read_slices(
                     self._files, directory, slices, columns=decoded, isolation=self._isolation
                 ):
-                    if records.num_rows:
-                        yield to_batch(records)
-                        last = records.offset[len(records.offset) - 1].as_py()
-                        wanted = replace(wanted, start=last + 1)
+                    yield to_batch(records)
+                    wanted = replace(wanted, start=records.offset[-1].as_py() + 1)
                 return
             except MissingFileError as error:
                 slices = self._found_again(wanted, slices, error)

@@ -1,4 +1,4 @@
-"""Addresses of the log dir as Spark spells them: s3a:// and abfss://."""
+"""Addresses of the log dir as Spark spells them: file://, s3a:// and abfss://."""
 
 from typing import Final
 
@@ -11,9 +11,12 @@ _AZURE_ACCOUNT: Final = ("azure_storage_account_name", "account_name")
 def spark_location(files: Files, directory: str) -> str:
     """Return the address of a directory of the log dir as Spark's file systems spell it.
 
-    Raises UsageError for az:// without the account's name.
+    A path gets file://: Spark looks a bare one up in Hadoop's default file system (fs.defaultFS),
+    which on a cluster is another. Raises UsageError for az:// without the account's name.
     """
-    scheme, _, rest = files.uri.partition("://")
+    scheme, separator, rest = files.uri.partition("://")
+    if not separator:
+        return f"file://{files.uri}/{directory}"
     if scheme == "s3":
         return f"s3a://{rest}/{directory}"
     if scheme != "az":

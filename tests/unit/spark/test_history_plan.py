@@ -61,7 +61,7 @@ class TestLocation:
     @pytest.mark.parametrize(
         ("log_dir", "options", "location"),
         [
-            ("/data/log", {}, "/data/log/t/table"),
+            ("/data/log", {}, "file:///data/log/t/table"),
             ("s3://bucket/a", {"AWS_REGION": "eu-central-1"}, "s3a://bucket/a/t/table"),
             ("gs://bucket/a", {}, "gs://bucket/a/t/table"),
             (
@@ -191,7 +191,7 @@ class TestPlan:
     ) -> None:
         (part,) = self.plan(log_dir).tables
         table = table_path(log_dir)
-        assert part.files == [str(path) for path in table.glob("*.parquet")]
+        assert part.files == [f"file://{path}" for path in table.glob("*.parquet")]
 
         monkeypatch.setattr(table_part, "FILES_MAX", 0)
         assert [one.files for one in self.plan(log_dir).tables] == [()]

@@ -10,6 +10,7 @@ header of a producer's last batch. So every offset that was in a batch is still 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -37,10 +38,10 @@ from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.state.image import Slice
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.record.arrays import numbers_of
-from sparklog.record.batches import byte_view
+from sparklog.record.batches import BatchTable, byte_view
 from sparklog.record.checksum import verify_checksums
 from sparklog.record.decode import decode
-from sparklog.record.retain import Retained, Rules, retain
+from sparklog.record.retain import Retained, Rules, retain_in_parts
 from sparklog.record.scan import scan_batches
 from sparklog.record.up_convert import up_convert
 from sparklog.storage.files import Files
@@ -180,18 +181,22 @@ def _retained(work: Removal) -> Iterator[Retained]:
 
 
 def _of_window(window: Window, dropped: Int64s) -> Iterator[Retained]:
+    rules_of = partial(_rules, dropped)
     for data, batches in up_convert(window.data, window.batches):
-        first, end = batches.base_offset[0], batches.last_offset[-1] + 1
-        start, stop = np.searchsorted(dropped, [first, end])
-        rules = Rules(
-            dropped=dropped[start:stop],
-            aborted=np.zeros(len(batches), np.bool_),
-            stays_empty=np.ones(len(batches), np.bool_),
-            now_ms=0,
-            delete_retention_ms=0,
-            keeps_rest=True,
-        )
-        yield retain(data, batches, rules, shift=window.entry.shift)
+        yield from retain_in_parts(data, batches, rules_of, shift=window.entry.shift)
+
+
+def _rules(dropped: Int64s, batches: BatchTable) -> Rules:
+    first, end = batches.base_offset[0], batches.last_offset[-1] + 1
+    start, stop = np.searchsorted(dropped, [first, end])
+    return Rules(
+        dropped=dropped[start:stop],
+        aborted=np.zeros(len(batches), np.bool_),
+        stays_empty=np.ones(len(batches), np.bool_),
+        now_ms=0,
+        delete_retention_ms=0,
+        keeps_rest=True,
+    )
 
 
 def _kept_keys(work: Removal) -> KeyHashes:

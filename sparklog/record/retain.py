@@ -12,6 +12,7 @@ time deltas modulo 2^64, as Java does, so that every record keeps its time under
 batches are of magic 2; the caller has verified the checksums.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
@@ -20,6 +21,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sparklog.errors import CorruptRecordError
 from sparklog.model import NO_TIMESTAMP, Codec
 from sparklog.record import layout
 from sparklog.record.batches import COLUMNS, BatchTable, Buffer, byte_view
@@ -38,7 +40,7 @@ from sparklog.record.kernels.columns import (
 )
 from sparklog.record.kernels.decode import NUM_COUNTERS, Batches
 from sparklog.record.kernels.encode import put_headers
-from sparklog.record.payload import damaged_record, frozen, open_payloads
+from sparklog.record.payload import BATCH_BYTES_MAX, damaged_record, frozen, open_payloads
 
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
@@ -101,13 +103,48 @@ class _Judged:
         return sums
 
 
-def retain(data: Buffer, batches: BatchTable, rules: Rules, *, shift: int = 0) -> Retained:
+def retain_in_parts(
+    data: Buffer,
+    batches: BatchTable,
+    rules_of: Callable[[BatchTable], Rules],
+    *,
+    shift: int = 0,
+) -> Iterator[Retained]:
+    """Yield what `retain` returns for `batches`, at least one, in parts that memory can hold.
+
+    Mostly there is one part. Several batches of a part decompress to BATCH_BYTES_MAX at most, which
+    one batch alone may have. `rules_of` returns the rules of the batches of a part. Raises as
+    `retain`, after all parts before the damage were yielded.
+    """
+    count = len(batches)
+    try:
+        found = retain(
+            data, batches, rules_of(batches), shift=shift, max_bytes=BATCH_BYTES_MAX // count
+        )
+    except CorruptRecordError:
+        if count == 1:
+            raise
+        for half in (batches.slice(0, count // 2), batches.slice(count // 2)):
+            yield from retain_in_parts(data, half, rules_of, shift=shift)
+        return
+    yield found
+
+
+def retain(
+    data: Buffer,
+    batches: BatchTable,
+    rules: Rules,
+    *,
+    shift: int = 0,
+    max_bytes: int | None = None,
+) -> Retained:
     """Return the part of `batches` that stays; their positions are positions in `data`.
 
     All batches are of magic 2. `shift` is added to every offset of the answer. Raises
-    CorruptRecordError, with position in `data` and base offset, for a damaged record.
+    CorruptRecordError, with position in `data` and base offset, for a damaged record, and for a
+    batch that decompresses to more than `max_bytes` (None: BATCH_BYTES_MAX).
     """
-    judged = _judged(byte_view(data), batches, rules)
+    judged = _judged(byte_view(data), batches, rules, max_bytes)
     stays = judged.is_raw | judged.is_rebuilt | judged.is_emptied
     matrix = np.stack([getattr(batches, name) for name in COLUMNS])
     _change(matrix, judged)
@@ -148,7 +185,7 @@ def without(retained: Retained, gone: Mask) -> Retained:
     return replace(retained, data=data, batches=replace(left, position=position))
 
 
-def _judged(view: Bytes, run: BatchTable, rules: Rules) -> _Judged:
+def _judged(view: Bytes, run: BatchTable, rules: Rules, max_bytes: int | None) -> _Judged:
     had_horizon = _has_horizon(run)
     due_ms = min(rules.now_ms + rules.delete_retention_ms, _HORIZON_MAX)
     horizon = np.where(had_horizon, run.base_timestamp, due_ms)
@@ -156,7 +193,7 @@ def _judged(view: Bytes, run: BatchTable, rules: Rules) -> _Judged:
     flags = np.where(protects, kernels.KEEP_TOMBSTONES, 0)
     flags |= np.where(rules.aborted, kernels.KEEP_NONE, 0)
     flags |= kernels.KEEP_KEYLESS if rules.keeps_rest else 0
-    decompressed, records = open_payloads(view, run, 0, None)
+    decompressed, records = open_payloads(view, run, 0, max_bytes)
     # A control record is not a user's record, so control batches are not opened.
     records = records._replace(
         record_count=frozen(np.where(run.is_control, 0, run.record_count)),

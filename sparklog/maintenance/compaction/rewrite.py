@@ -9,6 +9,7 @@ offsets of all segments of the group. Nothing refers to it before the commit.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +31,7 @@ from sparklog.metadata.catalog import PRODUCER_ID_EXPIRATION_MS, topic_directory
 from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 from sparklog.record.batches import BatchTable
 from sparklog.record.decode import decode
-from sparklog.record.retain import Retained, Rules, retain
+from sparklog.record.retain import Retained, Rules, retain_in_parts
 from sparklog.record.up_convert import up_convert
 from sparklog.storage.files import Files
 
@@ -147,10 +148,10 @@ def _retained(
 ) -> Iterator[Retained]:
     """Yield the records of a verified window that stay; message sets become batches of magic 2."""
     shift, path = window.entry.shift, log_path(work.directory, window.entry)
+    rules_of = partial(_rules, work, window.entry, dropped, last_batches)
     try:
         for data, batches in up_convert(window.data, window.batches):
-            rules = _rules(work, window.entry, batches, dropped, last_batches)
-            yield retain(data, batches, rules, shift=shift)
+            yield from retain_in_parts(data, batches, rules_of, shift=shift)
     except CorruptRecordError as error:
         origin = window.entry.log_position + window.position
         raise error.in_file(path, origin, shift) from None
@@ -159,9 +160,9 @@ def _retained(
 def _rules(
     work: Rewrite,
     entry: SegmentEntry,
-    batches: BatchTable,
     dropped: Int64s,
     last_batches: Int64s,
+    batches: BatchTable,
 ) -> Rules:
     shift = entry.shift
     start, stop = np.searchsorted(dropped, [batches.base_offset[0], batches.last_offset[-1] + 1])

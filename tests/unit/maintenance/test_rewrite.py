@@ -14,7 +14,7 @@ from sparklog.log.windows import WINDOW_BYTES
 from sparklog.maintenance.compaction.rewrite import Found, Rewrite, rewrite
 from sparklog.maintenance.compaction.superseded import Suspects
 from sparklog.metadata.catalog import PRODUCER_ID_EXPIRATION_MS
-from sparklog.model import AbortedRange, SegmentEntry
+from sparklog.model import AbortedRange, Codec, SegmentEntry
 from sparklog.record.scan import scan_batches
 from sparklog.storage.memory import MemoryFiles
 from tests.compaction import Compacted, keyed_batch, of_producer
@@ -80,6 +80,13 @@ def keys(log: Compacted, entry: SegmentEntry) -> list[bytes | None]:
     return [record.key for record in records(log, entry)]
 
 
+@pytest.fixture
+def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch may have 2,000 bytes, and an array 5,000."""
+    monkeypatch.setattr("sparklog.record.retain.BATCH_BYTES_MAX", 2000)
+    monkeypatch.setattr("sparklog.record.columns.COLUMN_BYTES_MAX", 5000)
+
+
 def memory(log: Compacted) -> MemoryFiles:
     assert isinstance(log.partition.files, MemoryFiles)
     return log.partition.files
@@ -140,6 +147,14 @@ class TestRewrite:
         entry = written(log, part(log, superseded=[offsets(0, 5, 11)]), end_offset=99)
 
         assert [one.offset for one in records(log, entry)] == [1, 2, 3, 4, 6, 7, 8, 9, 10]
+
+    def test_takes_no_more_memory_for_records_that_compress_well(self, little_memory: None) -> None:
+        value = "x" * 1000
+        log = Compacted()
+        log.put(*(f"{at}={value}" for at in range(9)), codec=Codec.ZSTD, batch_bytes=1)
+        entry = written(log, part(log, superseded=[offsets(0, 5)]), end_offset=99)
+
+        assert [one.offset for one in records(log, entry)] == [1, 2, 3, 4, 6, 7, 8]
 
 
 class TestSuspects:

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from sparklog.errors import CorruptRecordError
 from sparklog.model import Codec
+from sparklog.record.batches import BatchTable
 from sparklog.record.checksum import verify_checksums
-from sparklog.record.retain import Retained, Rules, retain
+from sparklog.record.retain import Retained, Rules, retain, retain_in_parts
 from sparklog.record.scan import scan_batches
 from tests import golden
 from tests.damage import Log, raw_batch, raw_record
@@ -27,18 +28,22 @@ TRANSACTIONAL = 16
 FOR_EVER = 2**63 - 1  # the largest delete.retention.ms, and the latest delete horizon
 
 
-def retained(data: bytes, rules: naive.Rules, shift: int = 0) -> Retained:
-    """Ask with the rules of the naive one."""
-    batches = scan_batches(data).batches
+def ours(rules: naive.Rules, batches: BatchTable) -> Rules:
+    """The rules of the naive one."""
     bases = batches.base_offset.tolist()
-    ours = Rules(
+    return Rules(
         dropped=np.array(sorted(rules.dropped), np.int64),
         aborted=np.array([base in rules.aborted for base in bases], np.bool_),
         stays_empty=np.array([base in rules.stays_empty for base in bases], np.bool_),
         now_ms=rules.now_ms,
         delete_retention_ms=rules.delete_retention_ms,
     )
-    return retain(data, batches, ours, shift=shift)
+
+
+def retained(data: bytes, rules: naive.Rules, shift: int = 0) -> Retained:
+    """Ask with the rules of the naive one."""
+    batches = scan_batches(data).batches
+    return retain(data, batches, ours(rules, batches), shift=shift)
 
 
 def left(data: bytes, shift: int = 0, **rules: Any) -> bytes:
@@ -330,6 +335,51 @@ class TestTombstone:
 
         assert found.delete_horizon_ms == again.delete_horizon_ms == FOR_EVER
         assert Log(again.data.tobytes()).read() == records
+
+
+class TestParts:
+    @pytest.fixture(autouse=True)
+    def little_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sparklog.record.retain.BATCH_BYTES_MAX", 1000)
+
+    @staticmethod
+    def of(data: bytes, **rules: Any) -> Iterator[Retained]:
+        given = partial(ours, naive.Rules(**{"now_ms": NOW} | rules))
+        return retain_in_parts(data, scan_batches(data).batches, given, shift=5)
+
+    @staticmethod
+    def log(size: int, codec: Codec) -> bytes:
+        """Eight batches, each with a record whose value has so many bytes."""
+        batches = (made([Record(at, T0, b"k", bytes(size))], at, int(codec)) for at in range(8))
+        return b"".join(compressed(one, codec) for one in batches)
+
+    @pytest.mark.parametrize(
+        ("size", "codec", "counts"),
+        [
+            (100, Codec.ZSTD, [7]),
+            (200, Codec.ZSTD, [4, 3]),
+            (900, Codec.ZSTD, [1, 1, 1, 1, 1, 0, 1, 1]),
+            (900, Codec.NONE, [7]),
+        ],
+    )
+    def test_are_no_larger_than_memory(self, size: int, codec: Codec, counts: list[int]) -> None:
+        data = self.log(size, codec)
+        parts = list(self.of(data, dropped=frozenset({5})))
+
+        assert [len(part.batches) for part in parts] == counts
+        assert b"".join(part.data.tobytes() for part in parts) == left(
+            data, shift=5, dropped=frozenset({5})
+        )
+
+    def test_come_before_the_damage(self) -> None:
+        sound = self.log(200, Codec.ZSTD)
+        parts = self.of(sound + raw_batch(b"\x0e" + bytes(6), 1, base=8))
+        found: list[Retained] = []
+
+        with pytest.raises(CorruptRecordError, match="record 1 of 1: its length") as caught:
+            found.extend(parts)
+        assert (caught.value.position, caught.value.offset) == (len(sound), 8)
+        assert sum(len(part.batches) for part in found) == 8
 
 
 # --- damage --------------------------------------------------------------------------------------

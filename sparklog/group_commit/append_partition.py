@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from sparklog.errors import (
     InvalidTxnStateError,
+    OffsetOutOfRangeError,
     OutOfOrderSequenceError,
     SparklogError,
     UnexpectedAppendOffsetError,
 )
 from sparklog.group_commit.admission import ADDS_FROM, Admission
-from sparklog.group_commit.append_slots import Append, Appended, Checked
+from sparklog.group_commit.append_slots import Appended, Checked
+from sparklog.log.names import OFFSET_MAX
 from sparklog.metadata.state.edit import OpenTransaction
 from sparklog.metadata.state.partition_log import PartitionLog
 from sparklog.metadata.state.producers import (
@@ -70,8 +72,7 @@ def decided(
         slot, batch = one
         verdict: Verdict = end
         try:
-            if slot.append.end_offset not in (None, end):
-                raise _has_moved(log, slot.append, end)
+            _check_end(log, one, end)
             if batch.is_transactional:
                 admission.check(slot, batch, place)
             elif batch.producer_id in opened:
@@ -132,10 +133,22 @@ def _not_transactional(log: PartitionLog, batch: "ClientBatch") -> InvalidTxnSta
     )
 
 
-def _has_moved(log: PartitionLog, append: Append, end: int) -> UnexpectedAppendOffsetError:
-    return UnexpectedAppendOffsetError(
-        f"{log.name}: planned at the log end offset {append.end_offset}, which is {end} now"
-    )
+def _check_end(log: PartitionLog, checked: Checked, end: int) -> None:
+    """Refuse a batch that was planned at another log end offset, or that would make it too large.
+
+    `end` is the log end offset before the batch. Raises UnexpectedAppendOffsetError and
+    OffsetOutOfRangeError.
+    """
+    planned, count = checked.slot.append.end_offset, checked.batch.record_count
+    if planned not in (None, end):
+        raise UnexpectedAppendOffsetError(
+            f"{log.name}: planned at the log end offset {planned}, which is {end} now"
+        )
+    if end + count > OFFSET_MAX:
+        raise OffsetOutOfRangeError(
+            f"{log.name}: {count} records at the log end offset {end}; it may be at most "
+            f"{OFFSET_MAX} behind them"
+        )
 
 
 def _sequences_of(batch: "ClientBatch", offset: int) -> SequencedBatch:

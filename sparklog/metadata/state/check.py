@@ -24,7 +24,7 @@ from sparklog.errors import (
     UnsupportedFeatureError,
     UsageError,
 )
-from sparklog.log.names import born_ms
+from sparklog.log.names import OFFSET_MAX, born_ms
 from sparklog.metadata.state.cluster import NODE_ID_MAX, SCRAM_MECHANISMS
 from sparklog.metadata.state.edit import (
     ALL_FILES_MS,
@@ -53,7 +53,8 @@ def check(image: Image, edit: Edit, *, skips_topics: bool = False) -> None:
     - CommitConflictError: a segment to replace or remove is not live, a segment to add was removed,
       a fold is based on an old fold, a shared segment to forget is in use, a topic to erase is not
       deleted, a topic to forget is not erased, a broker to remove was started again.
-    - OffsetOutOfRangeError: offsets do not continue the log, or a log start is behind the log end.
+    - OffsetOutOfRangeError: offsets do not continue the log, or exceed an int64, or a log start is
+      behind the log end.
     - DuplicateBrokerRegistrationError: another incarnation holds the node id.
     - UsageError: a replacement has other offsets, a topic to forget has slices of shared segments,
       a user has an unknown mechanism, a transaction to add to is not open.
@@ -315,6 +316,11 @@ def _check_offsets(
     for entry in edit.segments:
         if entry.next_offset <= entry.base_offset:
             raise OffsetOutOfRangeError(f"{entry.log_path} holds no offset; allowed: at least 1")
+        if entry.next_offset > OFFSET_MAX:
+            raise OffsetOutOfRangeError(
+                f"partition {entry.partition}: a segment ends at offset {entry.next_offset}; "
+                f"allowed up to {OFFSET_MAX}"
+            )
         if gone and entry.key in gone:
             raise CommitConflictError(f"{entry.log_path} was removed: its file may be gone")
         low, high = within.get(entry.partition, (0, 0))

@@ -163,10 +163,9 @@ class Producers:
         may use a producer that comes before them.
         """
         old = sorted(place_of(one) for one in self.states.values() if one.used_ms < now_ms)
-        gone = old[: len(self.states) - (PRODUCERS_MAX - PRODUCERS_MAX // 10)]
-        if not gone:
-            return self
-        return self.since(ProducerMark(gone[-1].used_ms, gone[-1].producer_id + 1))
+        count = len(self.states) - (PRODUCERS_MAX - PRODUCERS_MAX // 10)
+        # The place of the first that stays: one above the last that goes may not fit an int64.
+        return self.since(old[count] if count < len(old) else ProducerMark(now_ms))
 
     def since(self, mark: ProducerMark) -> "Producers":
         """Return the states that are not before a mark."""

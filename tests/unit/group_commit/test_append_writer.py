@@ -14,6 +14,7 @@ from sparklog.errors import (
     FencedLeaderEpochError,
     InvalidRecordError,
     InvalidTxnStateError,
+    OffsetOutOfRangeError,
     StorageFullError,
     UnknownTopicError,
 )
@@ -193,6 +194,19 @@ class TestRefused:
             0, InvalidRecordError, CorruptRecordError, UnknownTopicError, UnknownTopicError, 1
         ]  # fmt: skip
         assert values(log_dir) == {0: ["a", "f"]}
+
+    def test_batches_for_which_the_log_has_no_offsets(self, world: Appender, log_dir: str) -> None:
+        last = TopicEdit(partitions={0: PartitionState(log_end_offset=2**63 - 3)})
+        found = catalog(log_dir)
+        found.commit(found.topic("t"), lambda _: last, operation="TEST")
+        texts = ["abc", "d", "e", "f"]
+
+        outcomes = world.append(
+            *(("t", 0, client_batch(*text)) for text in texts), ("u", 0, client_batch("g"))
+        )
+        assert outcomes == [
+            OffsetOutOfRangeError, 2**63 - 3, 2**63 - 2, OffsetOutOfRangeError, 0
+        ]  # fmt: skip
 
     def test_transactional_batches(self, world: Appender) -> None:
         batch = client_batch("a", attributes=16, producer_id=1, base_sequence=0)

@@ -76,6 +76,11 @@ class TestSegments:
             (TopicEdit(segments=[at(29, segment())]), OffsetOutOfRangeError, "end offset is 30"),
             (TopicEdit(segments=[at(31, segment())]), OffsetOutOfRangeError, "end offset is 30"),
             (TopicEdit(segments=[at(30, segment(records=0))]), OffsetOutOfRangeError, "no offset"),
+            (
+                TopicEdit(segments=[at(2**63 - 10, segment())], allow_gaps=True),
+                OffsetOutOfRangeError,
+                "allowed up to 9223372036854775807",
+            ),
             (removing(FIRST, segments=[at(5, segment())]), OffsetOutOfRangeError, "end offset"),
             (
                 removing(FIRST, THIRD, segments=[at(5, segment())]),

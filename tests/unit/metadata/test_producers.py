@@ -133,6 +133,13 @@ class TestForgetting:
         assert sorted(set(full.states) - set(more.states)) == [1, 2, 3]
         assert more.mark == ProducerMark(1, 4)
 
+    def test_a_mark_fits_an_int64_whatever_the_ids_are(self) -> None:
+        used = [(states(0, 1, 2**63 - 1), 1), (states(*range(10, 27)), 2), (states(77), 3)]
+        left = Producers().after(used)
+
+        assert sorted(left.states) == [*range(10, 27), 77]
+        assert left.mark == ProducerMark(2, 10)
+
     def test_what_is_used_in_this_millisecond_stays(self) -> None:
         many = Producers().after([(states(*range(30)), 1)])
 

@@ -32,15 +32,15 @@ from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import Window, checked_windows
 from sparklog.log_reader.key_hashes import hashes_of, key_hashes
 from sparklog.log_reader.opened import damage_in, scanned_whole
-from sparklog.log_reader.slices import read_slices
+from sparklog.log_reader.slices import decoded_in_groups, read_slices
 from sparklog.log_writer import SegmentFile
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.state.image import Slice
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.record.arrays import numbers_of
-from sparklog.record.batches import BatchTable, byte_view
+from sparklog.record.batches import BatchTable, Buffer, byte_view
 from sparklog.record.checksum import verify_checksums
-from sparklog.record.decode import decode
+from sparklog.record.decode import DecodedRecords, decode
 from sparklog.record.retain import Retained, Rules, retain_in_parts
 from sparklog.record.scan import scan_batches
 from sparklog.record.up_convert import up_convert
@@ -122,14 +122,19 @@ def search_dead(work: DeadBytes) -> bool:
         data = byte_view(work.files.view(work.path, length, start))
         scan = scan_batches(data)
         batches = scan.batches.take(~scan.batches.is_control)
+        found = decoded_in_groups(partial(_decoded_keys, data), batches)
         try:
             verify_checksums(data, batches)
-            keys = decode(data, batches, columns=("key",)).key
+            has_one = any(has_key(records.key, work.keys).any() for records in found)
         except CorruptRecordError:
             return True
-        if scan.problem is not None or has_key(keys, work.keys).any():
+        if has_one or scan.problem is not None:
             return True
     return False
+
+
+def _decoded_keys(data: Buffer, batches: BatchTable, max_bytes: int | None) -> DecodedRecords:
+    return decode(data, batches, columns=("key",), max_bytes=max_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

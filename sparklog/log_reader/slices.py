@@ -57,11 +57,22 @@ def read_slices(
                 needed = window.needed(piece.start, piece.end)
                 if isolation == READ_COMMITTED:
                     needed = committed(needed, entry)
-                for batches in _groups(needed, rows_max):
-                    for records in _records(decoder, batches):
-                        yield from _parts(records, rows_max)
+                for records in decoded_in_groups(decoder, needed, rows_max):
+                    yield from _parts(records, rows_max)
                 if window.next_offset >= piece.end:
                     break
+
+
+def decoded_in_groups(
+    decoder: Decoder, batches: BatchTable, rows_max: int = ROWS_MAX
+) -> Iterator[DecodedRecords]:
+    """Yield the records of batches, a table for each group that memory can hold.
+
+    However well they are compressed, several batches of a group have DECOMPRESSED_BYTES_MAX at
+    most. Raises the errors of `decoder`, after the records of all batches before the damage.
+    """
+    for group in _groups(batches, rows_max):
+        yield from _records(decoder, group)
 
 
 def _groups(batches: BatchTable, rows_max: int) -> Iterator[BatchTable]:

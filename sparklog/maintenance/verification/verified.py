@@ -5,8 +5,10 @@ index and the time index with the log. Of a key index it checks size, form and c
 `verified_producers` follows the producers and transactions of its batches. It writes nothing.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -160,9 +162,13 @@ def _content(files: Files, directory: str, entry: SegmentEntry) -> tuple[int, in
 
 def _record_problems(window: Window, path: str) -> Iterator[str]:
     """Yield problems of records although their batch's checksum is right: nothing repairs them."""
+    # Imported only if records are decoded: it loads the kernels.
+    from sparklog.log_reader.slices import decoded_in_groups
+
     entry = window.entry
+    decoder = partial(window.decoded, {"timestamp"}, entry.base_offset, None)
     try:
-        window.decoded({"timestamp"}, entry.base_offset, None, window.batches)
+        deque(decoded_in_groups(decoder, window.batches), maxlen=0)
     except CorruptRecordError as error:
         yield str(error.in_file(path, entry.log_position))
 

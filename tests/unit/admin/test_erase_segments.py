@@ -6,14 +6,17 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin.erase import erase
-from sparklog.admin.erase_segment import stretches_between
+from sparklog.admin.erase_segment import DeadBytes, search_dead, stretches_between
 from sparklog.errors import SparklogError
 from sparklog.fleet import LocalFleet
 from sparklog.log_writer.shared_segment import GROWS_MS
 from sparklog.maintenance.compaction.compact import compact
 from sparklog.maintenance.verification.verify import verify
+from sparklog.model import Codec
+from sparklog.storage.memory import MemoryFiles
 from tests.appends import Appender
 from tests.client_batches import NOW_MS, client_batch
+from tests.compaction import keyed_batch
 from tests.erasing import (
     ALICE,
     COMPACTED,
@@ -145,6 +148,20 @@ class TestSharedSegments:
         flip(path, position)
 
         assert erased(log_dir, "nobody").moved == 1
+
+    @pytest.mark.parametrize(("key", "holds"), [("x" * 1000, True), ("y", False)])
+    def test_of_which_dead_bytes_compress_well_are_searched_in_groups(
+        self, monkeypatch: pytest.MonkeyPatch, key: str, holds: bool
+    ) -> None:
+        monkeypatch.setattr("sparklog.log_reader.slices.DECOMPRESSED_BYTES_MAX", 4000)
+        monkeypatch.setattr("sparklog.record.columns.COLUMN_BYTES_MAX", 5000)
+        data = keyed_batch(*["x" * 1000] * 9, codec=Codec.ZSTD, batch_bytes=1)(0)
+        files = MemoryFiles()
+        files.write_new("dead", data)
+        stretches = ((0, len(data)),)
+
+        work = DeadBytes(files=files, path="dead", stretches=stretches, keys=(key.encode(),))
+        assert search_dead(work) == holds
 
     def test_without_her_stay(self, log_dir: str) -> None:
         share(log_dir)

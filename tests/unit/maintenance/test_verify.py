@@ -23,8 +23,10 @@ from sparklog.metadata.state.image import PartitionLog, TopicContent, TopicImage
 from sparklog.metadata.state.segment_tables import segments_table
 from sparklog.metadata.state.segments import LiveSegments
 from sparklog.metadata.upkeep.fold import fold
+from sparklog.model import Codec
 from sparklog.storage.memory import MemoryFiles
 from tests import edits
+from tests.compaction import keyed_batch
 from tests.damage import Log
 from tests.logs import append
 from tests.maintenance import context_of, make_unreadable, new_topic, outcome_of, run
@@ -248,6 +250,14 @@ class TestRecords:
 
     def test_control_batches_have_none(self) -> None:
         partition = Partition().append(marker(3))
+
+        assert check(partition, records=True).problems == []
+
+    def test_may_compress_as_well_as_they_like(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sparklog.log_reader.slices.DECOMPRESSED_BYTES_MAX", 4000)
+        monkeypatch.setattr("sparklog.record.columns.COLUMN_BYTES_MAX", 5000)
+        texts = ["x" * 1000] * 9
+        partition = Partition().append(keyed_batch(*texts, codec=Codec.ZSTD, batch_bytes=1))
 
         assert check(partition, records=True).problems == []
 

@@ -19,7 +19,12 @@ from typing import Final
 import orjson
 import pyarrow as pa
 
-from sparklog.errors import CommitConflictError, CorruptMetadataError, LateWriterError
+from sparklog.errors import (
+    CommitConflictError,
+    CorruptMetadataError,
+    LateWriterError,
+    MissingFileError,
+)
 from sparklog.metadata import delta
 from sparklog.metadata.history.files import (
     continued,
@@ -131,7 +136,7 @@ def _with_run(log: MetadataLog, image: Image, rows: pa.Table, first: int) -> tup
     while kept and kept[-1].rows <= 2 * count:
         try:
             tables.append(log.runs.whole(kept[-1]))
-        except CorruptMetadataError:
+        except (CorruptMetadataError, MissingFileError):
             break
         run = kept.pop()
         count += run.rows

@@ -93,7 +93,14 @@ class TestFold:
 
         assert fold(world.log) is None
 
-    def test_a_damaged_run_is_not_taken_in(self, world: World) -> None:
+    @pytest.mark.parametrize(
+        "damage",
+        [lambda path: path.write_bytes(path.read_bytes()[:-9] + b"#" * 9), Path.unlink],
+        ids=["damaged", "missing"],
+    )
+    def test_a_run_that_cannot_be_read_is_not_taken_in(
+        self, world: World, damage: Callable[[Path], object]
+    ) -> None:
         world.produce(3)
         fold(world.log)
         path = Path(world.files.uri, CLUSTER_METADATA, world.log.image().fold.runs[0].path)
@@ -101,7 +108,7 @@ class TestFold:
         log.image([TOPIC_ID])
         world.produce(9)
         log.image([TOPIC_ID])
-        path.write_bytes(path.read_bytes()[:-9] + b"#" * 9)
+        damage(path)
         log.runs._reader.cache_clear()
         folded = fold(log)
 

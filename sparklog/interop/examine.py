@@ -24,10 +24,10 @@ from sparklog.log.indexer import Indexes
 from sparklog.log.names import LOG_SUFFIX
 from sparklog.log.segment_writer import SegmentBuilder, SegmentSummary
 from sparklog.record import layout
+from sparklog.record.batch_settings import BATCH_BYTES_MAX
 from sparklog.record.batches import BatchTable, byte_view
 from sparklog.record.checksum import verify_checksums
 from sparklog.record.decode import decode
-from sparklog.record.payload import BATCH_BYTES_MAX
 from sparklog.record.scan import scan_batches, size_in_header
 from sparklog.storage.files import Files
 

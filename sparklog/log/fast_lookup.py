@@ -27,6 +27,7 @@ from sparklog.model import (
     TimestampOffset,
 )
 from sparklog.record import layout
+from sparklog.record.batch_settings import BATCH_BYTES_MAX
 from sparklog.record.batches import byte_view
 from sparklog.record.checksum import batch_crc32c
 from sparklog.record.codecs.decompression import decompress
@@ -135,7 +136,7 @@ def first_record(
     any record of the batch is damaged.
     """
     from sparklog.record.kernels import fast_lookup as kernels
-    from sparklog.record.payload import BATCH_BYTES_MAX, REASONS
+    from sparklog.record.payload import REASONS
 
     if header.is_control:
         return UNKNOWN_OFFSET

@@ -1,9 +1,13 @@
 """The settings of the encoder; apart from it, so that the plan of a write needs no numba."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from sparklog.model import Codec, TimestampType
 from sparklog.record import layout
+
+BATCH_BYTES_MAX: Final = 256 * 2**20
+"""The largest decompressed size of a batch's records that readers take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,15 @@ class BatchSettings:
         """
         if self.codec == Codec.NONE:
             return self.max_message_bytes
-        return max(self.max_message_bytes * 6 // 7 - 2 * layout.RECORDS, 1)
+        most = max(self.max_message_bytes * 6 // 7 - 2 * layout.RECORDS, 1)
+        return min(most, self.single_max)
+
+    @property
+    def single_max(self) -> int:
+        """The largest size, in bytes, of a batch of a single record before compression."""
+        if self.codec == Codec.NONE:
+            return self.max_message_bytes
+        return BATCH_BYTES_MAX + layout.RECORDS
 
     @property
     def is_append_time(self) -> bool:

@@ -28,6 +28,7 @@ from sparklog.errors import (
 )
 from sparklog.model import NO_TIMESTAMP, Codec, TimestampType
 from sparklog.record import layout
+from sparklog.record.batch_settings import BATCH_BYTES_MAX
 from sparklog.record.batches import Buffer, byte_view
 from sparklog.record.checksum import batch_crc32c
 from sparklog.record.codecs.compression import compressor
@@ -35,7 +36,7 @@ from sparklog.record.codecs.decompression import decompress
 from sparklog.record.decode import decode
 from sparklog.record.kernels import client_batch as kernels
 from sparklog.record.kernels.decode import LEFT_OVER
-from sparklog.record.payload import BATCH_BYTES_MAX, REASONS
+from sparklog.record.payload import REASONS
 from sparklog.record.scan import BatchHeader, scan_batches, size_in_header, unpack_header
 
 Bytes = NDArray[np.uint8]

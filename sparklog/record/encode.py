@@ -31,7 +31,7 @@ __all__ = [
     "encode_batches",
 ]
 
-_SIZE_MAX: Final = 2**31 - 1
+_ALLOWS: Final = ", max.message.bytes allows"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,14 +95,14 @@ def encode_batches(
     Raises SchemaError for a column of a wrong type, UnknownTopicError for a stream outside [0,
     num_streams), InvalidTimestampError for a timestamp below -1, InvalidRecordError for a header
     without a key, RecordTooLargeError if a batch of a single record would exceed
-    `max_message_bytes`. Each error except SchemaError has the number of the row.
+    `max_message_bytes`, or before compression BATCH_BYTES_MAX: no reader would take it. Each error
+    except SchemaError has the number of the row.
     """
     rows = kernel_rows(columns, stream)
-    uncompressed_max = settings.max_message_bytes if settings.codec == Codec.NONE else _SIZE_MAX
     totals = np.zeros((num_streams, kernels.NUM_TOTALS), np.int64)
-    problem, row, size = kernels.measure(rows, uncompressed_max, totals)
+    problem, row, size = kernels.measure(rows, settings.single_max, totals)
     if problem != kernels.OK:
-        _refuse(problem, row, size, uncompressed_max, columns, rows.stream, num_streams)
+        _refuse(problem, row, size, settings, columns, rows.stream, num_streams)
     batch_bytes = min(settings.batch_bytes, settings.uncompressed_max)
     out, entries, batch_counts = _write(rows, totals, batch_bytes)
     if settings.codec != Codec.NONE:
@@ -238,13 +238,15 @@ def _refuse(
     problem: int,
     row: int,
     size: int,
-    size_max: int,
+    settings: BatchSettings,
     columns: RecordColumns,
     stream: NDArray[np.int32],
     num_streams: int,
 ) -> NoReturn:
     if problem == kernels.TOO_LARGE:
-        _refuse_size(row, size, size_max)
+        is_plain = settings.codec == Codec.NONE
+        allows = _ALLOWS if is_plain else " before compression, readers take"
+        _refuse_size(row, size, settings.single_max, allows)
     if problem == kernels.NULL_HEADER_KEY:
         raise InvalidRecordError(f"row {row} has a header without a key", row=row)
     if problem == kernels.BAD_TIMESTAMP:
@@ -260,9 +262,9 @@ def _refuse(
     )
 
 
-def _refuse_size(row: int, size: int, size_max: int) -> NoReturn:
+def _refuse_size(row: int, size: int, size_max: int, allows: str = _ALLOWS) -> NoReturn:
     raise RecordTooLargeError(
-        f"row {row} needs a batch of {size} bytes, max.message.bytes allows {size_max}",
+        f"row {row} needs a batch of {size} bytes{allows} {size_max}",
         row=row,
         size=size,
         limit=size_max,

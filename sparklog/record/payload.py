@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from sparklog.errors import CorruptRecordError
 from sparklog.record import layout
+from sparklog.record.batch_settings import BATCH_BYTES_MAX
 from sparklog.record.batches import BatchTable
 from sparklog.record.codecs.decompression import decompress
 from sparklog.record.columns import check_size
@@ -20,8 +21,6 @@ from sparklog.record.kernels.primitives import OVERLONG, TRUNCATED
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
 
-BATCH_BYTES_MAX: Final = 256 * 2**20
-"""The largest decompressed size of a batch, unless the caller gives another."""
 RECORD_SIZE_MIN: Final = 7
 """Length, attributes, two deltas, two sizes, header count: at least a byte each."""
 _NOTHING: Final = np.empty(0, np.uint8)

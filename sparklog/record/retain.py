@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sparklog.errors import CorruptRecordError
 from sparklog.model import NO_TIMESTAMP, Codec
 from sparklog.record import layout
+from sparklog.record.batch_settings import BATCH_BYTES_MAX
 from sparklog.record.batches import COLUMNS, BatchTable, Buffer, byte_view
 from sparklog.record.checksum import put_checksums
 from sparklog.record.codecs.compression import compressor
@@ -40,7 +41,7 @@ from sparklog.record.kernels.columns import (
 )
 from sparklog.record.kernels.decode import NUM_COUNTERS, Batches
 from sparklog.record.kernels.encode import put_headers
-from sparklog.record.payload import BATCH_BYTES_MAX, damaged_record, frozen, open_payloads
+from sparklog.record.payload import damaged_record, frozen, open_payloads
 
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from sparklog.errors import CorruptRecordError
 from sparklog.interop.broker_files.file_records import int_at
 from sparklog.record import layout
+from sparklog.record.batch_settings import BATCH_BYTES_MAX
 from sparklog.record.checksum import crc32
 from sparklog.record.codecs.decompression import decompress
-from sparklog.record.payload import BATCH_BYTES_MAX
 
 Bytes = NDArray[np.uint8]
 

@@ -19,6 +19,7 @@ from sparklog.model import Codec, TimestampType
 from sparklog.record.batches import COLUMNS, byte_view
 from sparklog.record.checksum import verify_checksums
 from sparklog.record.codecs.compression import compress
+from sparklog.record.decode import decode
 from sparklog.record.encode import BatchSettings, EncodedStream, RecordColumns, encode
 from sparklog.record.rows import HEADERS_TYPE
 from sparklog.record.scan import scan_batches, unpack_header
@@ -330,3 +331,27 @@ class TestRefusals:
 
         assert isinstance(error, RecordTooLargeError)
         assert error.row == 3  # type: ignore[attr-defined] # details are attributes
+
+
+class TestBeforeCompression:
+    @pytest.fixture(autouse=True)
+    def small(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sparklog.record.batch_settings.BATCH_BYTES_MAX", 1000)
+
+    def read(self, records: Sequence[Record], codec: Codec = Codec.ZSTD) -> int:
+        """How many records a reader gets who takes batches of 1,000 bytes when decompressed."""
+        stream = encode_one(records, settings=BatchSettings(codec=codec, batch_bytes=2**20))
+        return decode(stream.data, stream.batches, max_bytes=1000).num_rows
+
+    def test_a_record_is_no_larger_than_readers_take(self) -> None:
+        room = 1000 - len(naive.plain(plain(1, 990))) + 990
+        assert self.read(plain(1, room)) == 1
+
+        with pytest.raises(RecordTooLargeError, match="row 0 .* before compression, .* 1061$"):
+            self.read(plain(1, room + 1))
+
+    def test_a_batch_of_many_is_no_larger_either(self) -> None:
+        assert self.read(plain(99, 100)) == 99
+
+    def test_that_never_comes_any_size_is_right(self) -> None:
+        assert self.read(plain(1, 9999), Codec.NONE) == 1

@@ -99,8 +99,9 @@ def check_client_batch(
     of magic 2, for counts, offsets and sequences that do not agree, for control batches, for
     damaged records, and for a missing key in a compacted topic; CorruptRecordError for a wrong
     checksum or size; UnsupportedCodecError; InvalidTimestampError; RecordTooLargeError above
-    max.message.bytes; RecordBatchTooLargeError above segment.bytes. An error about a missing key or
-    a time has the attribute `records`: the numbers, from 0, of the refused records in the batch.
+    max.message.bytes, and for records that readers would not decompress; RecordBatchTooLargeError
+    above segment.bytes. An error about a missing key or a time has the attribute `records`: the
+    numbers, from 0, of the refused records in the batch.
     """
     view = byte_view(data)
     header = _one_batch(view, produce_version)
@@ -305,6 +306,13 @@ class _Stored:
 
     def _encoded(self, view: Bytes, payload: Bytes) -> Bytes:
         codec = Codec(self.codec)
+        if codec != Codec.NONE and len(payload) > BATCH_BYTES_MAX:
+            raise RecordTooLargeError(
+                f"the batch has {len(payload)} bytes of records, and the topic compresses it with "
+                f"{codec.name.lower()}: readers take {BATCH_BYTES_MAX}",
+                size=len(payload),
+                limit=BATCH_BYTES_MAX,
+            )
         records = compressor(codec, self._config.compression_level(codec))(payload.data)
         data = np.frombuffer(bytearray(view[: layout.RECORDS].tobytes() + records), np.uint8)
         _put(data, layout.LENGTH, 4, len(data) - layout.LOG_OVERHEAD)

@@ -242,6 +242,15 @@ class TestStored:
         refused = code(data, compression_type="uncompressed", max_message_bytes="1000")
         assert refused == ErrorCode.MESSAGE_TOO_LARGE
 
+    def test_not_when_readers_would_not_decompress_it(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.record.client_batch.BATCH_BYTES_MAX", 1000)
+        data = client_batch("a" * 2000)
+
+        assert code(data, compression_type="zstd") == ErrorCode.MESSAGE_TOO_LARGE
+        assert checked(data, compression_type="uncompressed").data.tobytes() == data
+
     @given(records=record_lists(largest=64), codec=st.sampled_from(Codec))
     def test_whatever_stands_in_it(self, records: list[Record], codec: Codec) -> None:
         data = batch_of([one._replace(offset=i) for i, one in enumerate(records)], codec)

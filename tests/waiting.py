@@ -10,17 +10,23 @@ from threading import Event
 
 MOST_S = 120.0
 LOOK_EVERY_S = 0.005
+LOOK_SELDOM_S = 0.1
 _NEVER = Event()
 """It is never set: `wait` is a pause. Unit tests may not call `time.sleep`."""
 
 
 def until(is_so: Callable[[], bool], most_s: float = MOST_S) -> None:
-    """Look every 5 ms, and return when it is so. Raises TimeoutError when that takes too long."""
-    deadline = time.monotonic() + most_s
+    """Look again and again, and return when it is so. Raises TimeoutError when that takes too long.
+
+    It looks every 5 ms at first. Later a tenth of the time that it has waited lies between two
+    looks, up to 0.1 s: a look may be a request, and a wait of ten seconds would be 2,000 of them.
+    """
+    begin = time.monotonic()
     while not is_so():
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - begin
+        if waited > most_s:
             raise TimeoutError(f"not so within {most_s} s")
-        _NEVER.wait(LOOK_EVERY_S)
+        _NEVER.wait(min(max(LOOK_EVERY_S, waited / 10), LOOK_SELDOM_S))
 
 
 async def turns_until(is_so: Callable[[], bool], most_s: float = MOST_S) -> None:

@@ -11,7 +11,8 @@ KERNELS := $(wildcard sparklog/record/kernels/*.py)
 # Tests that need no JVM run under coverage, with the same examples on every run, so that chance decides no line.
 # tests/unit runs without the JIT, so that the kernels' lines count, and a second time with the JIT and new
 # examples. Commands and imports are the same with it.
-JVM := spark or kafka or cluster
+# Each pytest imports only the folders that it runs.
+JVM := tests/spark tests/kafka tests/cluster
 # A process that has done its tests takes over some of the other's.
 PARALLEL := -n 2 --dist worksteal
 COVERED = $(BIN)/coverage run -m pytest -q $(PARALLEL) --hypothesis-profile=ci
@@ -27,11 +28,11 @@ quickstart: install ## Run the main job: 336,776 flights into a topic and out ag
 test: install lint ## Run every check, and all tests but soak and clients
 	$(BIN)/coverage erase
 	NUMBA_DISABLE_JIT=1 $(COVERED) tests/unit
-	$(COVERED) --ignore tests/unit --ignore tests/test_tidy.py -m "not ($(JVM) or soak or clients)"
+	$(COVERED) $(addprefix --ignore ,tests/unit tests/test_tidy.py $(JVM)) -m "not (soak or clients)"
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 	$(BIN)/pytest -q $(PARALLEL) tests/unit --ignore tests/unit/cli --ignore tests/unit/spark
-	$(BIN)/pytest -q $(PARALLEL) -m "($(JVM)) and not (soak or clients)"
+	$(BIN)/pytest -q $(PARALLEL) $(JVM)
 
 lint: install ## Check style, types, layers and house numbers
 	$(BIN)/ruff check

@@ -34,13 +34,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Slow tests begin first, half of them in each of two processes; short ones fill the end.
 
     pytest-xdist cuts the list in halves, and a process that has done its half takes over the last
-    tests of the other's. Without that it would leave the last slow ones to one process.
+    tests of the other's. Without that it would leave the last slow ones to one process. Tests that
+    share a broker or a cluster begin in one process, so that only this one starts it.
     """
+    items.sort(key=lambda item: not _shares_a_broker(item))
     slow = [item for item in items if item.get_closest_marker("slow")]
     short = [item for item in items if not item.get_closest_marker("slow")]
     some = len(slow) // 2
     rest = len(items) // 2 - some
     items[:] = slow[:some] + short[:rest] + slow[some:] + short[rest:]
+
+
+def _shares_a_broker(item: pytest.Item) -> bool:
+    """Whether it uses the broker, or the cluster, of all tests of its folder."""
+    marks = {mark.name for mark in item.iter_markers()}
+    return "spark" not in marks and not marks.isdisjoint(("kafka", "cluster"))
 
 
 @pytest.fixture

@@ -20,8 +20,14 @@ from pathlib import Path
 
 FETCH_TRIES = 3
 FETCH_TIMEOUT_S = 300
-SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""Options of a JVM that ends before its optimizing compiler would have paid."""
+SHORT_LIVED = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:-BytecodeVerificationRemote",
+)
+"""Options of a JVM that ends before its optimizing compiler would have paid. It takes the classes
+of its jars, which others made, as they are: to verify them is a seventh of a broker's start."""
 
 # What PySpark has among its own jars must not come a second time, in another version.
 SPARK_HAS = (

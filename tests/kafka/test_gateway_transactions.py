@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from sparklog.admin import NewTopic
-from tests.kafka.jars import KAFKA, class_path, java
+from tests.kafka.jars import KAFKA, SHORT_LIVED, class_path, java
 from tests.kafka.test_gateway_admin import run
 from tests.transactions import Instance
 from tests.wire.gateways import RunningGateway, gateway
@@ -35,7 +35,7 @@ def running(tmp_path: Path) -> Iterator[RunningGateway]:
 
 def copied(running: RunningGateway, *more: str) -> list[dict[str, object]]:
     """What the copier says; it has copied all of partition 0 of `in`, ten records a transaction."""
-    command = [java(), "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    command = [java(), *SHORT_LIVED, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
     command += ["-cp", class_path(KAFKA), COPIER, "--broker-list", running.address]
     command += ["--input-topic", "in", "--input-partition", "0", "--output-topic", "out"]
     command += ["--transactional-id", "copier", "--consumer-group", "copiers"]

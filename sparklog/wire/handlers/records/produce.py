@@ -182,7 +182,9 @@ def _refusal(call: Call, topic: str | bytes, known: TopicDescription | None) -> 
     """Return why a client may not produce to a topic; None if it may."""
     name = known.name if known is not None else topic
     if isinstance(name, str) and not call.allows(Scope.WRITE, name):
-        return Failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no write access to topic {_told(topic)}")
+        return Failed(
+            ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no write access to topic {_told(topic)}"
+        )
     if name in INTERNAL_TOPICS:
         return Failed(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is written by coordinators alone")
     if known is not None:

@@ -43,8 +43,9 @@ def uniform(readers: Readers, counts: Mapping[str, int]) -> dict[str, Partitions
     for topic_id in counts:
         members = _readers_of(topic_id, readers)
         by_topic[topic_id] = same.setdefault(members, members)
-
+    # By identity: the hash of a tuple of a thousand names, for each partition, takes long.
     takers = {id(one): _Takers([found[name] for name in one]) for one in same if one}
+
     # Topics with the fewest readers come first: their partitions have the least choice.
     for place in sorted(free, key=lambda one: (len(by_topic[one[0]]), one)):
         if candidates := by_topic[place[0]]:
@@ -55,7 +56,10 @@ def uniform(readers: Readers, counts: Mapping[str, int]) -> dict[str, Partitions
 
 
 class _Takers:
-    """The partitions of members who read the same topics, while these partitions only get more."""
+    """Members who read the same topics; finds the one with the fewest partitions.
+
+    `taken` are the partitions of each member. Meanwhile no member may lose any.
+    """
 
     def __init__(self, taken: list[set[TopicIdPartition]]) -> None:
         self._taken = taken

@@ -110,7 +110,10 @@ class Housekeeper:
         self._process = None
 
     def work_on(self, command: Sequence[str]) -> None:
-        """Run this command from now on; a process that runs another one is killed."""
+        """Run this command from now on; a process that runs another one is killed.
+
+        The new process begins after a pause, as after a failure.
+        """
         if command != self._command:
             self._command = command
             self.kill()

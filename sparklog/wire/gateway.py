@@ -147,7 +147,7 @@ class Gateway:
         while True:
             try:
                 brokers = await loop.run_in_executor(self._heart, self.membership.beat)
-                self._become(self.membership.own)
+                self._become_own()
                 self.instances.saw(brokers)
             except SparklogError as error:
                 log.warning("no sign of life was given: %s", error)
@@ -155,8 +155,9 @@ class Gateway:
                 log.exception("no sign of life was given")
             await asyncio.sleep(self.membership.rest_ms / 1000)
 
-    def _become(self, own: Broker) -> None:
-        """Go on with a node id that may be a new one; the housekeeper works for it, too."""
+    def _become_own(self) -> None:
+        """Go on with the membership's node id, which may be new; the housekeeper, too."""
+        own = self.membership.own
         self.instances.become(instance_of(own))
         self.housekeeper.work_on(_housekeeping(self.settings, own))
 

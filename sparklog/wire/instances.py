@@ -55,7 +55,10 @@ class Instances:
         return [one for one in found if one is not None]
 
     def become(self, own: Instance) -> None:
-        """Take note of this instance's place: it may have got another node id."""
+        """Take note of this instance's place: it may have got another node id.
+
+        `alive` has the former place until the next call of `saw`.
+        """
         if own != self.own:
             self.own, self._brokers = own, {}
 

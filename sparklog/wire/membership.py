@@ -7,7 +7,7 @@ compared.
 
     node id     the given one; else that of a broker with the same addresses, which is this gateway
                 before a crash; else the smallest free one. A gateway that was declared dead, and
-                whose id another one has got since, takes a free one
+                whose id another one has got since, takes a free one, unless its id was given
 """
 
 import logging
@@ -54,6 +54,8 @@ class Membership:
         self._clock = clock
         self._incarnation = incarnation
         self._own = Broker(-1, incarnation, ())
+        self._is_given = False
+        """Whether the configuration gives the node id."""
         self._count = 0
         self._seen: dict[int, _Seen] = {}
         self.rest_ms = HEARTBEAT_MS
@@ -67,6 +69,7 @@ class Membership:
         If another broker has the given id, the call waits DEAD_MS to see whether that broker is
         dead. Raises DuplicateBrokerRegistrationError when it is alive.
         """
+        self._is_given = node_id is not None
         if node_id is not None:
             self._wait_for(node_id, endpoints)
 
@@ -91,17 +94,17 @@ class Membership:
     def beat(self) -> Mapping[int, Broker]:
         """Show that this gateway lives, look for dead ones, and return the brokers.
 
-        Raises as `MetadataLog.commit`, and DuplicateBrokerRegistrationError if another gateway has
-        got both the node id and the addresses of this one.
+        Raises as `MetadataLog.commit`. While another gateway has the place of this one, raises
+        DuplicateBrokerRegistrationError after it has looked for dead ones: see `_join_again`.
         """
         self.rest_ms = HEARTBEAT_MS
         # First: where the log dir is gone, the sign would be the first file of another directory.
         # And a gateway that cannot read serves nobody: others take its groups over.
         brokers: Mapping[int, Broker] = self._log.image().brokers
         held = brokers.get(self._own.node_id)
-        if held is None or held.incarnation != self._incarnation:
-            brokers = self._join_again()
-        self._show()  # not before: the sign of life would be another gateway's
+        is_in = held is not None and held.incarnation == self._incarnation
+        if is_in:  # else the sign of life would be another gateway's
+            self._show()
         for node_id, broker in brokers.items():
             if broker.incarnation == self._incarnation:
                 continue
@@ -111,22 +114,28 @@ class Membership:
             else:
                 left_ms = DEAD_MS - self._seen[node_id].silent_ms
                 self.rest_ms = min(self.rest_ms, max(left_ms, LOOK_AGAIN_MS))
+        if not is_in:  # last: the gateway that has its place may just have been declared dead
+            self._join_again()
         return self._log.image().brokers
 
-    def _join_again(self) -> Mapping[int, Broker]:
-        """Register again; with another node id if another gateway at other addresses has it."""
+    def _join_again(self) -> None:
+        """Register again; with a free node id if another gateway has got this one's.
+
+        Raises DuplicateBrokerRegistrationError while a gateway at the same addresses is registered,
+        and while another one has a node id that the configuration gives.
+        """
         before = self._own.node_id
 
         def plan(image: Image) -> Edit | Done:
-            held = image.brokers.get(self._own.node_id)
-            if held is not None and held.endpoints != self._own.endpoints:
-                self._own = self._own._replace(node_id=_free_id(image))
+            found = before if self._is_given else _node_id(image, self._own.endpoints)
+            if found in image.brokers or before in image.brokers:
+                self._own = self._own._replace(node_id=found)
             return with_broker(image, self._own)
 
-        brokers = self._log.commit(plan).image.brokers
+        self._log.commit(plan)
+        self._show()
         told = "broker %d was declared dead: it joins again, as broker %d"
         log.warning(told, before, self._own.node_id)
-        return brokers
 
     def leave(self) -> None:
         """Give the node id back. Raises as `MetadataLog.commit`."""
@@ -187,10 +196,6 @@ def _node_id(image: Image, endpoints: tuple[Endpoint, ...]) -> int:
     for node_id, broker in image.brokers.items():
         if broker.endpoints == endpoints:
             return node_id
-    return _free_id(image)
-
-
-def _free_id(image: Image) -> int:
     return next(number for number in range(len(image.brokers) + 1) if number not in image.brokers)
 
 

@@ -189,7 +189,7 @@ def of_an_administrator(api: ApiKey) -> Any:
         (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "sparklog.wire.handlers.admin.users", "_refused"),
         (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "sparklog.wire.handlers.admin.users", "_changes"),
         (ApiKey.ALTER_USER_SCRAM_CREDENTIALS, "sparklog.wire.handlers.admin.users", "_answered"),
-        (ApiKey.DESCRIBE_CLIENT_QUOTAS, "sparklog.wire.handlers.admin.cluster", "_unknown"),
+        (ApiKey.DESCRIBE_CLIENT_QUOTAS, "sparklog.wire.handlers.admin.cluster", "_problem"),
         (
             ApiKey.WRITE_TXN_MARKERS,
             "sparklog.wire.handlers.transactional.transaction_admin",

@@ -160,7 +160,7 @@ class TestLife:
         cluster.pass_time(first, second, ms=DEAD_MS + HEARTBEAT_MS)
         assert sorted(cluster.brokers) == [0, 2]
 
-    def test_one_whose_place_another_one_has_got_keeps_it_not_alive(self, cluster: Cluster) -> None:
+    def test_one_whose_place_is_taken_waits_until_it_is_free(self, cluster: Cluster) -> None:
         first, second, third = self.declared_dead(cluster, successor=2)
         for _ in range(0, DEAD_MS, HEARTBEAT_MS):
             with pytest.raises(DuplicateBrokerRegistrationError, match="node id 1"):
@@ -170,14 +170,39 @@ class TestLife:
         assert sorted(cluster.brokers) == [0]
         assert sorted(second.beat()) == [0, 1]
 
+    def test_one_whose_address_another_one_has_got_waits_too(self, cluster: Cluster) -> None:
+        """The address leads clients to that one, whichever node id the address has."""
+        first, second, _ = self.declared_dead(cluster, successor=3)
+        cluster.joined(2)
+        with pytest.raises(DuplicateBrokerRegistrationError, match="node id 2"):
+            second.beat()
+        assert sorted(first.beat()) == [0, 1, 2]
+
+    def test_one_whose_place_is_taken_still_looks_for_dead_ones(self, cluster: Cluster) -> None:
+        first, second, _ = self.declared_dead(cluster, successor=2)
+        first.leave()
+        for _ in range(0, DEAD_MS, HEARTBEAT_MS):
+            with pytest.raises(DuplicateBrokerRegistrationError):
+                second.beat()
+            cluster.clock.advance(HEARTBEAT_MS)
+        assert list(second.beat().values()) == [second.own]
+
+    def test_one_keeps_an_id_that_was_given(self, cluster: Cluster) -> None:
+        first, second, third = self.declared_dead(cluster, successor=3, node_id=7)
+        with pytest.raises(DuplicateBrokerRegistrationError, match="node id 7"):
+            second.beat()
+        third.leave()
+        assert sorted(second.beat()) == [0, 7]
+        assert sorted(first.beat()) == [0, 7]
+
     def declared_dead(
-        self, cluster: Cluster, successor: int
+        self, cluster: Cluster, successor: int, node_id: int | None = None
     ) -> tuple[Membership, Membership, Membership]:
         """A gateway that lives, one that stood still, and its successor at a port."""
-        first, second = cluster.joined(1), cluster.joined(2)
+        first, second = cluster.joined(1), cluster.joined(2, node_id)
         first.beat()
         cluster.pass_time(first, ms=2 * DEAD_MS)
-        third = cluster.joined(successor)
+        third = cluster.joined(successor, node_id)
         first.beat()
         return first, second, third
 
@@ -274,7 +299,7 @@ class TestInstances:
             other = Broker(before.node_id, "other", at(1))
             log.commit(lambda image: with_broker(image, other, before.incarnation))
             until(lambda: described(running)[0] == [(0, 1), (1, running.port)])
-            until(lambda: works_on[-1][2] == "1")
+            assert works_on[-1][2] == "1"
 
     def test_of_other_listeners_are_named_by_theirs(self, tmp_path: Path) -> None:
         listen = ("127.0.0.1:0", "127.0.0.1:0")

@@ -15,7 +15,7 @@ from sparklog.errors import InvalidRequestError
 from sparklog.wire.handlers.admin.metadata_bodies import MetadataAsked, read_metadata_request
 from sparklog.wire.protocol.messages import parse
 from sparklog.wire.protocol.reading import ITEMS_MAX, Reader
-from sparklog.wire.protocol.topic_ids import NO_ID
+from sparklog.wire.protocol.topic_ids import NO_TOPIC_ID
 from sparklog.wire.protocol.versions import APIS, ApiKey
 
 API = APIS[ApiKey.METADATA]
@@ -78,7 +78,7 @@ def named(topic: Any) -> str | bytes:
     name: str | None = topic.name
     if uuid is not None:
         return uuid.bytes
-    return NO_ID if name is None else name
+    return NO_TOPIC_ID if name is None else name
 
 
 class TestRequest:

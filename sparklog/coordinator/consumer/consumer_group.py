@@ -58,8 +58,8 @@ class ConsumerGroup:
         self._static_ids: dict[str, str] = {}
         """The member ids of static members, by instance id."""
         self._subscriptions = Subscriptions()
-        self._has_loaded_targets = False
-        """Whether another instance has made them: perhaps it had not matched all expressions."""
+        self._must_check_targets = False
+        """Whether the targets were loaded: who made them may not have matched all expressions."""
         self._limits = limits
         self._timers = timers
 
@@ -217,8 +217,8 @@ class ConsumerGroup:
         reads_else = bool(gained) or not {topic_id for topic_id, _ in target} <= reads
         reads_else |= member.topic_names != before.topic_names
         reads_else |= member.topic_regex != before.topic_regex
-        if self._has_loaded_targets and self._subscriptions.has_matched(self.members.values()):
-            self._has_loaded_targets = False
+        if self._must_check_targets and self._subscriptions.has_matched(self.members.values()):
+            self._must_check_targets = False
             reads_else = reads_else or bool(self._new_targets(request.topics))
         found = self._subscriptions.hash_of(self.members.values(), self._topics)
         if reads_else or found != self._metadata_hash or self.epoch == 0:
@@ -373,7 +373,7 @@ class ConsumerGroup:
     def loaded(self, now: Now) -> None:
         """Begin the sessions of all members: all records were replayed."""
         session_ms = self._limits.consumer_session_timeout_ms
-        self._has_loaded_targets = any(one.topic_regex for one in self.members.values())
+        self._must_check_targets = any(one.topic_regex for one in self.members.values())
         for member in self.members.values():
             timer = Timer(self.group_id, MEMBER, member.member_id)
             self._timers.set(timer, now.timer_ms + session_ms)

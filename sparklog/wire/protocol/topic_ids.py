@@ -8,7 +8,7 @@ from uuid import UUID
 from sparklog.metadata.state.image import Image
 from sparklog.model import TopicDescription
 
-NO_ID: Final = bytes(16)
+NO_TOPIC_ID: Final = bytes(16)
 """The id of no topic (Uuid.ZERO_UUID)."""
 
 

@@ -127,7 +127,7 @@ class Server:
             log.info("/metrics and /ready are at http://%s", joined(*self._side.getsockname()[:2]))
 
     def _sweep(self) -> None:
-        """Do what is due once a second, and set the timer for the next sweep: if one fails, too."""
+        """Set the timer of the next sweep, even if this one fails; do what is due each second."""
         self._next_sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._sweep)
         self.gateway.cut_off_after_standstill()
         self._grants.renew()
@@ -145,9 +145,10 @@ class Server:
         now = asyncio.get_running_loop().time()
         if not self._unswept:
             self._unswept = list(self.gateway.connections)
-        for connection in self._unswept[-SWEPT:]:
+        some = self._unswept[-SWEPT:]
+        del self._unswept[-SWEPT:]  # before: if one fails, the next sweep looks at others
+        for connection in some:
             connection.close_overdue(now)
-        del self._unswept[-SWEPT:]
 
     async def close(self) -> None:
         """Finish all accepted requests: commit and answer them.

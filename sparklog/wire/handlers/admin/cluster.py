@@ -119,22 +119,17 @@ async def describe_acls(call: Call) -> Reply:
 async def describe_client_quotas(call: Call) -> Reply:
     """Return the answer: there are none."""
     request = await call.request()
-    unknown = await call.step(lambda: _unknown(request.components))
+    problem = await call.step(lambda: _problem(request.components))
     if not call.allows(Scope.READ, resource=Resource.CLUSTER):
         return call.answer({"error_code": DENIED[Resource.CLUSTER], "entries": None})
-    if unknown:
-        return call.answer(
-            {
-                "error_code": ErrorCode.UNSUPPORTED_VERSION,
-                "error_message": shortened(
-                    f"entity types {unknown}: allowed are {', '.join(ENTITIES)}"
-                ),
-                "entries": None,
-            }
-        )
+    if problem is not None:
+        code = ErrorCode.UNSUPPORTED_VERSION
+        return call.answer({"error_code": code, "error_message": problem, "entries": None})
     return call.answer({})
 
 
-def _unknown(components: Iterable[Any]) -> list[str]:
-    """Return the types of entities that there are not."""
-    return sorted({one.entity_type for one in components}.difference(ENTITIES))
+def _problem(components: Iterable[Any]) -> str | None:
+    """Return the message about types of entities that there are not; None without such types."""
+    unknown = sorted({one.entity_type for one in components}.difference(ENTITIES))
+    told = f"entity types {unknown}: allowed are {', '.join(ENTITIES)}"
+    return shortened(told) if unknown else None

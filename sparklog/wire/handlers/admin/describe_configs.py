@@ -50,12 +50,12 @@ async def list_config_resources(call: Call) -> Reply:
         return call.answer({"error_code": DENIED[Resource.CLUSTER]})
     if not kinds <= RESOURCE_TYPES:
         return call.answer({"error_code": ErrorCode.UNSUPPORTED_VERSION})
-    image, alive = await call.gateway.image(), call.gateway.instances.alive
+    names = (await call.gateway.image()).names if TOPIC in kinds else ()
+    alive = call.gateway.instances.alive
 
     def listed() -> Reply:
         found: list[Mapping[str, Any]] = []
-        if TOPIC in kinds:
-            found += [_resource(TOPIC, name) for name in sorted(image.names) if call.sees(name)]
+        found += [_resource(TOPIC, name) for name in sorted(names) if call.sees(name)]
         if BROKER in kinds:
             found += [_resource(BROKER, str(one.node_id)) for one in alive]
         return call.answer({"config_resources": found})

@@ -20,7 +20,7 @@ from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.operations import NO_OPERATIONS, cluster_operations, topic_operations
 from sparklog.wire.handlers.partitions import QUICK, step_for
 from sparklog.wire.instances import Instance, leader_of_topic
-from sparklog.wire.protocol.topic_ids import NO_ID, asked_topic
+from sparklog.wire.protocol.topic_ids import NO_TOPIC_ID, asked_topic
 from sparklog.wire.protocol.writing import Writer
 from sparklog.wire.security.authorization import DENIED
 
@@ -34,9 +34,9 @@ class _Missing(NamedTuple):
 
     @property
     def seen_name(self) -> str | None:
-        """The name, if the client may know whether there is such a topic; else None.
+        """The name; None if the client was refused.
 
-        Only then Kafka tells what the client may do (KafkaApis.handleTopicMetadataRequest).
+        Only otherwise Kafka tells what the client may do (KafkaApis.handleTopicMetadataRequest).
         """
         return None if self.error_code == DENIED[Resource.TOPIC] else self.name
 
@@ -120,15 +120,15 @@ def _asked(
             return _Missing(None, wanted, DENIED[Resource.TOPIC])
         return _found(image, known)
     if not call.sees(wanted):
-        return _Missing(wanted, NO_ID, DENIED[Resource.TOPIC])
+        return _Missing(wanted, NO_TOPIC_ID, DENIED[Resource.TOPIC])
     if known is not None:
         return _found(image, known)
     if topic_name_problem(wanted) is not None:
-        return _Missing(wanted, NO_ID, ErrorCode.INVALID_TOPIC_EXCEPTION)
+        return _Missing(wanted, NO_TOPIC_ID, ErrorCode.INVALID_TOPIC_EXCEPTION)
     if not (asked.may_create and call.gateway.settings.auto_create_topics_enable):
-        return _Missing(wanted, NO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return _Missing(wanted, NO_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if not call.allows(Scope.ADMIN, wanted):
-        return _Missing(wanted, NO_ID, DENIED[Resource.TOPIC])
+        return _Missing(wanted, NO_TOPIC_ID, DENIED[Resource.TOPIC])
     return _ToCreate(wanted)
 
 
@@ -145,7 +145,7 @@ async def _created(call: Call, names: Sequence[str]) -> Mapping[str, _Found]:
     return {
         name: _found(image, one)
         if isinstance(one, TopicDescription)
-        else _Missing(name, NO_ID, one.code)
+        else _Missing(name, NO_TOPIC_ID, one.code)
         for name, one in outcomes.items()
     }
 

@@ -9,13 +9,12 @@ Clients ask every few minutes, and after every error, for all topics that they u
 thousands. Nearly all clients name them, so named topics are read without a call for each field.
 """
 
-import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
 from sparklog.wire.protocol.reading import Reader
-from sparklog.wire.protocol.topic_ids import NO_ID
+from sparklog.wire.protocol.topic_ids import NO_TOPIC_ID
 
 _ID_SINCE: Final = 10
 """The first version that may name topics by their ids (KIP-516)."""
@@ -23,7 +22,6 @@ _CREATION_SINCE: Final = 4
 _OPERATIONS_SINCE: Final = 8
 _CLUSTER_UNTIL: Final = 10
 
-_UUID: Final = struct.Struct("16s")
 _ONE_BYTE_MAX: Final = 0x7F
 """The largest varint of one byte."""
 
@@ -31,7 +29,7 @@ _ONE_BYTE_MAX: Final = 0x7F
 class MetadataAsked(NamedTuple):
     """A request. `topics`: each is asked by name or by id, and comes once; None for all topics.
 
-    A topic with neither name nor id has the id NO_ID, which no topic has.
+    A topic with neither name nor id has the id NO_TOPIC_ID, which no topic has.
     """
 
     topics: Sequence[str | bytes] | None
@@ -58,7 +56,7 @@ def read_metadata_request(reader: Reader, version: int) -> MetadataAsked:
 
 def _least_bytes(version: int) -> int:
     """Return the fewest bytes of a topic: its id, the size of its name, and its tagged fields."""
-    return _UUID.size + 2 if version >= _ID_SINCE else 2
+    return len(NO_TOPIC_ID) + 2 if version >= _ID_SINCE else 2
 
 
 def _topics(reader: Reader, version: int, count: int) -> list[str | bytes]:
@@ -80,10 +78,10 @@ def _topic(reader: Reader) -> str | bytes:
 
     Kafka's Java client sends an empty name with an id (KafkaApis looks at the id alone).
     """
-    (topic_id,) = reader.numbers(_UUID)
+    topic_id = reader.uuid()
     name = reader.string_or_null()
     reader.tags()
-    return bytes(topic_id) if name is None or topic_id != NO_ID else name
+    return topic_id if name is None or topic_id != NO_TOPIC_ID else name
 
 
 def _plain_topics(data: bytes, at: int, most: int) -> tuple[list[str | bytes], int]:
@@ -95,10 +93,10 @@ def _plain_topics(data: bytes, at: int, most: int) -> tuple[list[str | bytes], i
     found: list[str | bytes] = []
     with suppress(IndexError, UnicodeDecodeError):
         while len(found) < most:
-            size_at = at + _UUID.size
+            size_at = at + len(NO_TOPIC_ID)
             size = data[size_at]
             end = size_at + size
-            if not 0 < size <= _ONE_BYTE_MAX or data[end] or data[at:size_at] != NO_ID:
+            if not 0 < size <= _ONE_BYTE_MAX or data[end] or data[at:size_at] != NO_TOPIC_ID:
                 break
             found.append(data[size_at + 1 : end].decode())
             at = end + 1

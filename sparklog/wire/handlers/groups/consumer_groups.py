@@ -1,6 +1,6 @@
 """ConsumerGroupHeartbeat and ConsumerGroupDescribe: groups of the consumer protocol (KIP-848)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, Final
 from uuid import uuid4
@@ -22,7 +22,7 @@ from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.groups.group_admin import tell_operations, why_missing
 from sparklog.wire.handlers.groups.group_members import ask_coordinator, client_host, milliseconds
 from sparklog.wire.handlers.operations import NO_OPERATIONS
-from sparklog.wire.protocol.topic_ids import NO_ID, topic_id_of, uuid_of
+from sparklog.wire.protocol.topic_ids import NO_TOPIC_ID, topic_id_of, uuid_of
 
 CLIENT_MAKES_ID_SINCE: Final = 1
 """The first version of ConsumerGroupHeartbeat in which clients make their member ids (KIP-1082)."""
@@ -56,7 +56,7 @@ async def consumer_group_heartbeat(call: Call) -> Reply:
             "member_id": answer.member_id or None,
             "member_epoch": answer.epoch,
             "heartbeat_interval": answer.interval_ms,
-            "assignment": None if places is None else {"topic_partitions": _by_topic(places)},
+            "assignment": None if places is None else {"topic_partitions": _assigned(places)},
         }
     )
 
@@ -96,16 +96,19 @@ def _names(names: Iterable[str] | None) -> tuple[str, ...] | None:
 def _owned(topics: Iterable[Any] | None) -> Partitions | None:
     if topics is None:
         return None
-    ids = ((one.topic_id.bytes if one.topic_id else NO_ID, one.partitions) for one in topics)
-    return frozenset((topic_id_of(topic), number) for topic, numbers in ids for number in numbers)
+    ids = (topic_id_of(one.topic_id.bytes if one.topic_id else NO_TOPIC_ID) for one in topics)
+    pairs = zip(ids, topics, strict=True)
+    return frozenset((topic_id, number) for topic_id, one in pairs for number in one.partitions)
 
 
-def _by_topic(places: Partitions) -> list[Fields]:
-    found = groupby(sorted(places), key=lambda place: place[0])
-    return [
-        {"topic_id": uuid_of(topic_id), "partitions": [number for _, number in numbers]}
-        for topic_id, numbers in found
-    ]
+def _by_topic(places: Partitions) -> Iterator[tuple[str, list[int]]]:
+    """Yield each topic's id, and the numbers of its partitions."""
+    for topic_id, found in groupby(sorted(places), key=lambda place: place[0]):
+        yield topic_id, [number for _, number in found]
+
+
+def _assigned(places: Partitions) -> list[Fields]:
+    return [{"topic_id": uuid_of(one), "partitions": numbers} for one, numbers in _by_topic(places)]
 
 
 async def consumer_group_describe(call: Call) -> Reply:
@@ -184,7 +187,8 @@ def _topics_of(members: Iterable[Fields]) -> set[str]:
 
 def _named(names: Mapping[str, str], places: Partitions) -> list[Fields]:
     """Return partitions by topic, with the names by id. Topics that are gone are left out."""
-    known = frozenset(place for place in places if place[0] in names)
     return [
-        {**one, "topic_name": names[topic_id_of(one["topic_id"].bytes)]} for one in _by_topic(known)
+        {"topic_id": uuid_of(one), "topic_name": names[one], "partitions": numbers}
+        for one, numbers in _by_topic(places)
+        if one in names
     ]

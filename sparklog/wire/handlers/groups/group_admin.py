@@ -97,7 +97,8 @@ async def describe_groups(call: Call) -> Reply:
             tell_operations(call, told)
         return call.answer({"groups": told})
 
-    return await step_for(call, sum(len(one.get("members", ())) for one in told), answered)
+    size = len(told) + sum(len(one.get("members", ())) for one in told)
+    return await step_for(call, size, answered)
 
 
 def tell_operations(call: Call, groups: Iterable[Fields]) -> None:

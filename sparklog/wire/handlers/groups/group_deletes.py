@@ -71,9 +71,9 @@ async def offset_delete(call: Call) -> Reply:
     """Return the answer."""
     request, image = await call.request(), await call.gateway.image()
     group_id, codes = request.group_id, await call.step(lambda: _codes(call, image, request))
+    allowed = await call.step(lambda: [place for place, code in codes.items() if not code])
     answer = CommitAnswer(ErrorCode.GROUP_AUTHORIZATION_FAILED)
     if call.allows(Scope.ADMIN, group_id, Resource.GROUP):
-        allowed = [place for place, code in codes.items() if not code]
         answer = await _delete_offsets(call, OffsetDeleteRequest(group_id, allowed))
     if answer.error_code:
         return call.answer({"error_code": answer.error_code, "topics": []})

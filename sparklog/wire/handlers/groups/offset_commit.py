@@ -221,7 +221,7 @@ def _answered(
 
 
 async def _looked_up(commit: _Commit) -> Reply:
-    """Return the answer as of the newest image; that of an object store may be old.
+    """Return the answer as of the newest image at hand; on an object store it may be old.
 
     A commit whose topic was made anew meanwhile is made again, as in `_answered`.
     """

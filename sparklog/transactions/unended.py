@@ -8,19 +8,18 @@ Then the metadata are wrong, and an abort would hide records that the marker has
     log         a(7)  (gap)  COMMIT(7)        the marker of a may have been in the gap: no answer
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from sparklog.errors import InvalidTxnStateError
-from sparklog.log.windows import checked_windows
-from sparklog.log_reader.opened import damage_in, opened
+from sparklog.log.windows import SegmentLog, checked_windows
+from sparklog.log_reader.opened import damage_in, opened_ahead
 from sparklog.metadata.catalog import Catalog, topic_directory
 from sparklog.metadata.state.edit import OpenTransaction
-from sparklog.metadata.state.image import PartitionLog
+from sparklog.metadata.state.image import PartitionLog, Slice
 from sparklog.metadata.state.transactions import TransactionPartition
-from sparklog.model import SegmentEntry
 from sparklog.record.batches import byte_view
 from sparklog.record.markers import KINDS, NO_MARKER, marker_kinds
 from sparklog.storage.files import Files
@@ -34,14 +33,15 @@ class Marker(NamedTuple):
 
 
 def check_unended(
-    catalog: Catalog, places: Iterable[TransactionPartition], producer_id: int
+    catalog: Catalog, places: Sequence[TransactionPartition], producer_id: int
 ) -> None:
     """Refuse to end a producer's transaction in partitions where the log has its marker already.
 
     Raises InvalidTxnStateError, and the errors of `first_marker`.
     """
+    image = catalog.log.image({one.topic_id for one in places})
     for topic_id, number in places:
-        topic = catalog.log.image([topic_id]).existing(topic_id)
+        topic = image.existing(topic_id)
         if topic is None:
             continue
         log, directory = topic.partition(number), topic_directory(topic.description)
@@ -64,38 +64,46 @@ def first_marker(
     """Return the first marker of a transaction's producer behind its first record.
 
     None if there is none, or if a gap of offsets comes first: the marker may have been there. Reads
-    only the segments whose rows have the producer, or do not say which they have. `directory` is
-    the topic's. Raises CorruptRecordError and MissingFileError, with the file.
+    only the segments whose rows have the producer, do not say which they have, or that have gaps.
+    `directory` is the topic's. Raises CorruptRecordError and MissingFileError, with the file.
     """
     due = max(one.first_offset, log.log_start_offset)
-    for entry in log.entries(due):
-        if entry.base_offset > due:
-            return None
-        if entry.producer_ids is None or one.producer_id in entry.producer_ids:
-            found = _first_in(files, directory, entry, one, due)
-            if found is not None:
-                return found if found.kind != NO_MARKER else None
-        elif entry.record_count != entry.offset_span:
-            return None
-        due = entry.next_offset
+    for piece, segment in opened_ahead(files, directory, _searched(log, one.producer_id, due)):
+        with damage_in(directory, piece.segment):
+            found = next(_ends(segment, one, piece.start), None)
+        if found is not None:
+            return found if found.kind != NO_MARKER else None
     return None
 
 
-def _first_in(
-    files: Files, directory: str, entry: SegmentEntry, one: OpenTransaction, due: int
-) -> Marker | None:
-    """Return the first marker in a segment; one of kind NO_MARKER for a gap from `due` on."""
-    with damage_in(directory, entry):
-        for window in checked_windows(opened(files, directory, entry)):
-            batches = window.batches.raised(entry.shift)
-            is_gap = batches.base_offset > batches.due_offsets(due)
-            is_end = batches.is_control & (batches.producer_id == one.producer_id)
-            is_end &= batches.base_offset > one.first_offset
-            rows = np.flatnonzero(is_gap | is_end)
-            if len(rows):
-                row = int(rows[0])
-                kinds = marker_kinds(byte_view(window.data), batches)
-                kind = NO_MARKER if is_gap[row] else int(kinds[row])
-                return Marker(kind, int(batches.base_offset[row]))
-            due = int(batches.last_offset[-1]) + 1
-    return None if due == entry.next_offset else Marker(NO_MARKER, due)
+def _searched(log: PartitionLog, producer_id: int, due: int) -> Iterator[Slice]:
+    """Yield the slices from `due` on that may have a producer's marker, or a gap.
+
+    The first gap between segments ends them.
+    """
+    for piece in log.slices(due, log.log_end_offset):
+        if piece.start > due:
+            return
+        ids = piece.segment.producer_ids
+        if ids is None or producer_id in ids or not piece.segment.is_dense:
+            yield piece
+        due = piece.end
+
+
+def _ends(segment: SegmentLog, one: OpenTransaction, due: int) -> Iterator[Marker]:
+    """Yield the markers of a transaction's producer in a segment; for a gap one of kind NO_MARKER.
+
+    Gaps count from the offset `due` on. The kind of a marker without a record is NO_MARKER, too.
+    """
+    entry = segment.entry
+    for window in checked_windows(segment):
+        batches = window.batches.raised(entry.shift)
+        is_gap = batches.base_offset > np.maximum(batches.due_offsets(due), due)
+        is_end = batches.is_control & (batches.producer_id == one.producer_id)
+        is_end &= batches.base_offset > one.first_offset
+        kinds = np.where(is_gap, NO_MARKER, marker_kinds(byte_view(window.data), batches))
+        for row in np.flatnonzero(is_gap | is_end):
+            yield Marker(int(kinds[row]), int(batches.base_offset[row]))
+        due = max(due, int(batches.last_offset[-1]) + 1)
+    if due < entry.next_offset:
+        yield Marker(NO_MARKER, due)

@@ -71,6 +71,18 @@ class TestFirstMarker:
 
         assert found(partition) == (COMMIT, 1)
 
+    def test_behind_a_gap_before_the_transaction(self) -> None:
+        partition = Partition().append(record(8), 1, record(), end(COMMIT))
+
+        assert found(partition, 2) == (COMMIT, 3)
+
+    @pytest.mark.parametrize("count", [None, 1])
+    def test_behind_anothers_segment_that_lacks_records(self, count: int | None) -> None:
+        partition = Partition().append(record())
+        partition.append(record(8), record(8), record_count=count).append(end(COMMIT))
+
+        assert found(partition) == (COMMIT, 3)
+
 
 class TestGaps:
     """A marker may have been in a gap."""

@@ -166,12 +166,15 @@ class Transactions:
     def abort(self, transactional_id: str) -> bool:
         """Abort the open transaction of an id, and fence its producer; return whether one was open.
 
-        Raises as `check_unended` and `Ends.end`.
+        A transaction that begins while the log is searched stays open: it returns False. Raises as
+        `check_unended` and `Ends.end`.
         """
         known = self._catalog.image().transactional_ids.open.get(transactional_id)
-        if known is not None:
-            check_unended(self._catalog, known.partitions, known.producer_id)
-        return self.ends.end(lambda image: to_abort(image, transactional_id)) is not None
+        if known is None:
+            return False
+        check_unended(self._catalog, known.partitions, known.producer_id)
+        ended = self.ends.end(lambda image: to_abort(image, transactional_id, known.number))
+        return ended is not None
 
     def time_out(self, transactional_id: str, number: int) -> bool:
         """Abort a transaction that takes too long; return whether the one of `number` was open.
@@ -185,10 +188,13 @@ class Transactions:
         """Abort the transaction that a producer has open in a partition, in all its partitions.
 
         A transaction without a transactional id, as in an imported log, ends in this partition
-        only. Raises InvalidProducerEpochError for an older epoch than that of the producer in the
-        partition (ProducerAppendInfo.checkProducerEpoch), and as `check_unended` and `Ends.end`.
+        only. Nothing ends if the transaction is over once the log is searched. Raises
+        InvalidProducerEpochError for an older epoch than that of the producer in the partition
+        (ProducerAppendInfo.checkProducerEpoch), and as `to_abort_in`, `check_unended` and
+        `Ends.end`.
         """
-        topic = self._catalog.log.image([place.topic_id]).topic(place.topic_id)
+        image = self._catalog.log.image([place.topic_id])
+        topic = image.topic(place.topic_id)
         states = {} if topic is None else topic.partition(place.partition).producers
         known = states.get(producer.producer_id)
         if known is not None and producer.epoch < known.epoch:
@@ -197,10 +203,14 @@ class Transactions:
                 f"{producer.epoch} of producer {producer.producer_id}, which has epoch "
                 f"{known.epoch} now"
             )
-        found = self._catalog.image().transactional_ids.of_producer(producer.producer_id)
-        others = () if found is None else found.partitions
-        check_unended(self._catalog, sorted({place, *others}), producer.producer_id)
-        self.ends.end(lambda image: to_abort_in(image, place, producer))
+        found = to_abort_in(image, place, producer)
+        check_unended(self._catalog, found.before.partitions, producer.producer_id)
+
+        def decide(image: Image) -> Ending | None:
+            newest = to_abort_in(image, place, producer)
+            return newest if newest.ends_as(found) else None
+
+        self.ends.end(decide)
 
     def expire(self, before_ms: int) -> None:
         """Forget the ids that have no open transaction and were last used before `before_ms`.

@@ -255,6 +255,11 @@ class Ending(NamedTuple):
     marker_epoch: int
     next_id: int | None = None
 
+    def ends_as(self, other: "Ending") -> bool:
+        """Whether both end the same transaction; all of NOT_AN_ID count as one."""
+        mine, others = self.before, other.before
+        return (mine.transactional_id, mine.number) == (others.transactional_id, others.number)
+
 
 def to_end(
     image: Image, step: Step, *, is_commit: bool, bumps: bool, random_start: int
@@ -284,15 +289,19 @@ def to_end(
     )
 
 
-def to_abort(image: Image, transactional_id: str) -> Ending | None:
+def to_abort(image: Image, transactional_id: str, number: int | None = None) -> Ending | None:
     """Return the end that an administrator decides on: an abort that fences the producer.
 
-    None if no transaction is open.
+    None if no transaction is open, or if it is not that of `number` (None: any).
     """
     found = _to_abort_open(image, transactional_id)
-    if found is None:
+    if found is None or number not in (None, found.before.number):
         return None
-    return found._replace(after=found.after._replace(last_producer_id=NO_ID, last_epoch=NO_ID))
+    return _fencing(found)
+
+
+def _fencing(ending: Ending) -> Ending:
+    return ending._replace(after=ending.after._replace(last_producer_id=NO_ID, last_epoch=NO_ID))
 
 
 def to_time_out(image: Image, transactional_id: str, number: int) -> Ending | None:
@@ -320,13 +329,15 @@ def to_abort_before_init(image: Image, transactional_id: str, expected: Producer
 def _to_abort_open(image: Image, transactional_id: str) -> Ending | None:
     """Return the abort that raises the producer's epoch; None if no transaction is open."""
     known = image.transactional_ids.open.get(transactional_id)
-    if known is None:
-        return None
+    return None if known is None else _aborted(image, known)
+
+
+def _aborted(image: Image, known: TransactionalId) -> Ending:
     start = FIRST_PRODUCER_ID
     return _ending(image, known, is_commit=False, bumps=True, random_start=start)
 
 
-def to_abort_in(image: Image, place: TransactionPartition, producer: Producer) -> Ending | None:
+def to_abort_in(image: Image, place: TransactionPartition, producer: Producer) -> Ending:
     """Return the end of the transaction that a producer has open in a partition.
 
     A transaction without a transactional id, as in an imported log, ends in this partition alone.
@@ -340,7 +351,7 @@ def to_abort_in(image: Image, place: TransactionPartition, producer: Producer) -
                 f"a marker of epoch {producer.epoch} of producer {producer.producer_id}, which has "
                 f"epoch {found.epoch} now"
             )
-        return to_abort(image, found.transactional_id)
+        return _fencing(_aborted(image, found))
     before = TransactionalId(NOT_AN_ID, *producer, 0, partitions=(place,))
     return Ending(before, before, False, producer.epoch)
 

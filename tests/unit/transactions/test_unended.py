@@ -6,15 +6,17 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient
-from sparklog.errors import InvalidTxnStateError
+from sparklog.errors import InvalidProducerEpochError, InvalidTxnStateError
 from sparklog.log.names import LOG_SUFFIX
 from sparklog.metadata.state.edit import OpenTransaction
+from sparklog.metadata.state.transactions import TransactionPartition
 from sparklog.record.markers import ABORT, COMMIT, encode_marker
+from sparklog.transactions import steps
 from sparklog.transactions.unended import Marker, first_marker
 from tests.broker_files import emptied_marker
 from tests.client_batches import client_batch
 from tests.partitions import DIRECTORY, NOW_MS, Partition, Piece
-from tests.transactions import TRANSACTIONAL, Client, Instance, new_log_dir, ready
+from tests.transactions import OLD, TRANSACTIONAL, Client, Instance, new_log_dir, ready
 from tests.unit.maintenance.test_verify_ended import check, reopen, sent, set_id
 
 
@@ -110,11 +112,16 @@ class TestGaps:
         assert found(partition) is None
 
 
-class TestAbort:
-    @pytest.fixture
-    def instance(self, tmp_path: Path) -> Instance:
-        return new_log_dir(str(tmp_path / "log"), "t")
+def place(instance: Instance, partition: int = 0) -> TransactionPartition:
+    return TransactionPartition(instance.catalog.topic("t").topic_id, partition)
 
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Instance:
+    return new_log_dir(str(tmp_path / "log"), "t")
+
+
+class TestAbort:
     @pytest.fixture
     def client(self, instance: Instance) -> Client:
         """A producer whose transaction was committed, and is open by the metadata."""
@@ -150,6 +157,19 @@ class TestAbort:
         assert instance.transactions.abort("id")
         assert instance.values()[0] == ["a"]
 
+    def test_in_a_partition_searches_no_other_transaction(
+        self, instance: Instance, client: Client
+    ) -> None:
+        instance.transactions.abort_in(place(instance, 1), client.producer)
+
+        assert instance.state().is_open
+
+    def test_of_an_older_epoch_searches_nothing(self, instance: Instance, client: Client) -> None:
+        set_id(instance, instance.state()._replace(epoch=5))
+
+        with pytest.raises(InvalidProducerEpochError):
+            instance.transactions.abort_in(place(instance), client.producer)
+
     def test_ends_one_whose_marker_may_be_lost(self, instance: Instance) -> None:
         client = ready(instance)
         for value in ("a", "b"):
@@ -160,3 +180,35 @@ class TestAbort:
         AdminClient(instance.catalog.files.uri).abort_transaction_at(("t", 0), 0)
 
         assert (instance.log().transactions, instance.values()[0]) == ((), [])
+
+
+class TestAbortOfOneThatEndsMeanwhile:
+    """The next transaction begins while the log is searched: it goes on."""
+
+    @pytest.fixture
+    def client(self, instance: Instance, monkeypatch: pytest.MonkeyPatch) -> Client:
+        client = ready(instance, OLD)
+
+        def send(value: str) -> None:
+            client.add(0)
+            assert isinstance(client.produce(value), int)
+
+        def then_next(*_: object) -> None:
+            client.commit()
+            send("b")
+
+        send("a")
+        monkeypatch.setattr(steps, "check_unended", then_next)
+        return client
+
+    def test_of_an_id(self, instance: Instance, client: Client) -> None:
+        assert not instance.transactions.abort("id")
+
+        client.commit()
+        assert instance.values()[0] == ["a", "b"]
+
+    def test_in_a_partition(self, instance: Instance, client: Client) -> None:
+        instance.transactions.abort_in(place(instance), client.producer)
+
+        client.commit()
+        assert instance.values()[0] == ["a", "b"]

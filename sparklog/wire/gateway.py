@@ -124,8 +124,8 @@ class Gateway:
             ThreadPoolExecutor(LONG_AT_ONCE, name) for name in ("answer", "beside")
         )
         self.long_produces = LongProduces()
-        self._scrapes, self._heart, self._admin = (
-            ThreadPoolExecutor(1, name) for name in ("scrape", "heartbeat", "admin")
+        self._scrapes, self._heart, self._admin, self._aborts = (
+            ThreadPoolExecutor(1, name) for name in ("scrape", "heartbeat", "admin", "abort")
         )
         self._steps = ThreadPoolExecutor(STEPS_AT_ONCE, "transaction")
 
@@ -232,16 +232,19 @@ class Gateway:
         """Run a function that uses `admin`. Such functions run one after another."""
         return await asyncio.get_running_loop().run_in_executor(self._admin, question)
 
-    async def transact(self, step: Callable[[], Answer]) -> Answer:
-        """Take a step of a transaction; concurrent steps share their commits."""
+    async def transact(self, step: Callable[[], Answer], *, by_hand: bool = False) -> Answer:
+        """Take a step of a transaction; concurrent steps share their commits.
+
+        Aborts `by_hand` search the log, maybe for minutes: they run one after another.
+        """
 
         def taken() -> tuple[Answer, Image]:
             answer, image = step(), self.catalog.log.image()
             self.catalog.log.sync(image.version)
             return answer, image
 
-        loop = asyncio.get_running_loop()
-        answer, image = await loop.run_in_executor(self._steps, taken)
+        pool = self._aborts if by_hand else self._steps
+        answer, image = await asyncio.get_running_loop().run_in_executor(pool, taken)
         self._committed(image)
         return answer
 
@@ -333,6 +336,7 @@ class Gateway:
             self._admin,
             self._heart,
             self._steps,
+            self._aborts,
         ):
             await loop.run_in_executor(None, pool.shutdown)
         self.let_go()

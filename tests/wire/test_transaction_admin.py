@@ -1,5 +1,7 @@
 """What an operator asks of transactions: listed, described, and aborted by hand."""
 
+from contextlib import ExitStack
+from threading import Event
 from typing import Any
 
 import pytest
@@ -9,13 +11,16 @@ from sparklog.admin import NewTopic
 from sparklog.metadata.state.edit import OpenTransaction, TopicEdit
 from sparklog.model import READ_COMMITTED
 from sparklog.tokens import Principal
+from sparklog.transactions.steps import Transactions
+from sparklog.wire.gateway import STEPS_AT_ONCE, Gateway
 from sparklog.wire.protocol.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.transactions import TRANSACTIONAL
+from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway
 from tests.wire.requests import body, part
 from tests.wire.test_produce import produce_request
-from tests.wire.test_transaction_steps import end, init
+from tests.wire.test_transaction_steps import add, end, init
 
 
 @pytest.fixture(autouse=True)
@@ -54,15 +59,20 @@ def listed(client: Client, version: int = 2, **filters: Any) -> list[tuple[str, 
     return [(one.transactional_id, one.transaction_state) for one in answer.transaction_states]
 
 
-def marker(
-    client: Client, producer_id: int, topic: str = "t", partition: int = 0, *, commits: bool = False
-) -> ErrorCode:
-    """The code of WriteTxnMarkers."""
+def marker_of(
+    producer_id: int, topic: str = "t", partition: int = 0, *, epoch: int = 0, commits: bool = False
+) -> Any:
+    """A WriteTxnMarkers with one marker."""
     key = ApiKey.WRITE_TXN_MARKERS
     named = part(key, 1, "WritableTxnMarkerTopic", name=topic, partition_indexes=(partition,))
-    fields: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": 0}
+    fields: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": epoch}
     fields |= {"transaction_result": commits, "coordinator_epoch": 0, "topics": (named,)}
-    answer = client.ask(body(key, 1, markers=(part(key, 1, "WritableTxnMarker", **fields),)))
+    return body(key, 1, markers=(part(key, 1, "WritableTxnMarker", **fields),))
+
+
+def marker(client: Client, producer_id: int, *place: Any, **fields: Any) -> ErrorCode:
+    """The code of WriteTxnMarkers."""
+    answer = client.ask(marker_of(producer_id, *place, **fields))
     code: ErrorCode = answer.markers[0].topics[0].partitions[0].error_code
     return code
 
@@ -160,3 +170,37 @@ class TestAbort:
         producer = opened(client)
 
         assert marker(client, producer.producer_id, commits=True) == ErrorCode.invalid_request
+
+    def test_is_refused_if_the_log_has_the_marker(
+        self, running: RunningGateway, client: Client, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        producer = opened(client)
+        end(client, producer)
+        catalog = running.server.gateway.catalog
+        said = {0: (OpenTransaction(producer.producer_id, 0),)}
+        edit = TopicEdit(transactions=said)
+        catalog.commit(catalog.topic("t"), lambda _: edit, operation="TEST")
+
+        assert marker(client, producer.producer_id, epoch=1) == ErrorCode.invalid_txn_state
+        assert "run sparklog verify --repair t" in caplog.text
+
+    def test_slow_ones_hold_up_no_producer(
+        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        may_end, steps, transact = Event(), list[Any](), Gateway.transact
+
+        def noted(gateway: Gateway, step: Any, **given: Any) -> Any:
+            steps.append(step)
+            return transact(gateway, step, **given)
+
+        producer = init(client)
+        monkeypatch.setattr(Transactions, "abort_in", lambda *_: may_end.wait(30))
+        with monkeypatch.context() as patch, ExitStack() as stack:
+            stack.callback(may_end.set)
+            patch.setattr(Gateway, "transact", noted)
+            for _ in range(STEPS_AT_ONCE):
+                stack.enter_context(Client(running.port)).send(marker_of(5))
+            until(lambda: len(steps) == STEPS_AT_ONCE)
+            client.socket.settimeout(10)
+
+            assert add(client, producer, 0) == [ErrorCode.none]

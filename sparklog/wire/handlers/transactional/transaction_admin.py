@@ -4,12 +4,13 @@
 of its partitions, so the marker aborts the whole transaction, and fences its producer.
 """
 
+import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
 from sparklog.coordinator.consumer.subscriptions import compiled
-from sparklog.errors import ErrorCode
+from sparklog.errors import ErrorCode, SparklogError
 from sparklog.metadata.plans.transactions import Producer
 from sparklog.metadata.state.image import Image
 from sparklog.metadata.state.transactions import (
@@ -20,11 +21,12 @@ from sparklog.metadata.state.transactions import (
 )
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.transactional.transactions import take_step
+from sparklog.wire.handlers.transactional.transactions import code_of
 from sparklog.wire.instances import leader_of
 from sparklog.wire.security.authorization import DENIED
 
 NO_TIME: Final = -1
+log: Final = logging.getLogger("sparklog.gateway")
 
 Fields = dict[str, Any]
 _Abort = Callable[[], None]
@@ -156,8 +158,13 @@ def _code_or_step(call: Call, image: Image, marker: Any, name: str, number: int)
 
 
 async def _taken(call: Call, step: _Abort) -> int:
-    code: int = await take_step(call, step, is_fenced_known=True)
-    return code or ErrorCode.NONE
+    """Abort, and return the code. The text of an error is logged: no answer has room for it."""
+    try:
+        await call.gateway.transact(step, by_hand=True)
+    except SparklogError as error:
+        log.warning("WriteTxnMarkers: %s", error)
+        return code_of(error, is_fenced_known=True)
+    return ErrorCode.NONE
 
 
 def _answered(call: Call, request: Any, codes: Iterable[int]) -> Reply:

@@ -56,7 +56,12 @@ class TransactionAdmin:
         return _described(self._catalog.image(), found)
 
     def abort(self, transactional_id: str) -> None:
-        """Abort the open transaction of an id. Raises InvalidTxnStateError when none is open."""
+        """Abort the open transaction of an id.
+
+        Raises UsageError (TRANSACTIONAL_ID_NOT_FOUND), InvalidTxnStateError if none is open, or if
+        the log has its marker already, CorruptRecordError and MissingFileError of the segments that
+        are searched for one.
+        """
         self._transactions.describe(transactional_id)
         if not self._transactions.abort(transactional_id):
             raise InvalidTxnStateError(
@@ -66,7 +71,9 @@ class TransactionAdmin:
     def abort_at(self, place: TopicPartition, start_offset: int) -> None:
         """Abort the open transaction that begins at an offset of a partition.
 
-        Raises UnknownTopicError, InvalidTxnStateError if none is open from there on.
+        Raises UnknownTopicError, InvalidTxnStateError if none is open from there on, or if the log
+        has its marker already, CorruptRecordError and MissingFileError of the segments that are
+        searched for one.
         """
         topic = self._catalog.topic(place.topic)
         log = self._catalog.partition(topic, place.partition)

@@ -31,7 +31,8 @@ class VerifyArguments(CommonArguments):
         bool,
         typer.Option(
             "--repair",
-            help="Rebuild indexes; move damaged logs aside, keep sound batches.",
+            help="Rebuild indexes; move damaged logs aside, keep sound batches; close or enter "
+            "open transactions that the metadata have wrongly.",
         ),
     ] = False
     records: Annotated[bool, typer.Option("--records", help="Decode every record, too.")] = False

@@ -142,7 +142,8 @@ JOBS: Final[Mapping[str, ScheduledJob]] = {
             7 * 24 * _HOUR_MS,
             {
                 "repair": JobOption(
-                    "Rebuild indexes; put damaged logs aside and go on with their sound batches."
+                    "Rebuild indexes; put damaged logs aside and go on with their sound batches; "
+                    "close or enter open transactions that the metadata have wrongly."
                 ),
                 "records": JobOption("Also decode every record."),
                 "table": JobOption("Also compare the tables of topics with their logs."),

@@ -9,36 +9,33 @@ aborted transactions of all producers there whose records a row does not hide: r
 once the transactions are closed, so the same commit hides them.
 
 A transaction that has ended stays open if a record of it lies before a gap of offsets, where its
-marker may have been, or if its producer has written since the walk. If that is so of a later one of
-its producer, that one stays open. A transaction that is open in truth, and that the metadata do not
-have, or have from a later offset on, is entered: until its end readers wait at its first record. If
-its producer has written since the walk, the partition stays as it is. No transactional id changes:
-the end of one writes markers only where the metadata have a transaction open.
+marker may have been, or if its producer has written since the walk. A later transaction of the same
+producer stays open for the same reasons. A transaction that is open in truth, and that the metadata
+do not have, or have from a later offset on, is entered: until its end readers wait at its first
+record. The partition stays as it is if the producer of such a transaction has written since the
+walk. No transactional id changes: the end of one writes markers only where the metadata have a
+transaction open.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import starmap
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sparklog.errors import SparklogError, TopicClosedError
-from sparklog.log.windows import checked_windows
-from sparklog.log_reader.isolation import AbortedSpan, aborted_spans, hiding
-from sparklog.log_reader.opened import damage_in, opened
+from sparklog.log_reader.isolation import AbortedSpan, hiding
 from sparklog.maintenance.job import JobContext
-from sparklog.maintenance.verification.verified_producers import AbortedSpans
-from sparklog.metadata.catalog import topic_directory
+from sparklog.maintenance.verification.walked import Walked, WalkWork, walked
 from sparklog.metadata.state.edit import Done, OpenTransaction, TopicEdit
 from sparklog.metadata.state.image import PartitionLog, TopicImage
-from sparklog.metadata.state.transactions import TransactionalIds, TransactionPartition
+from sparklog.metadata.state.transactions import (
+    TransactionalId,
+    TransactionalIds,
+    TransactionPartition,
+)
 from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
-from sparklog.record.batches import BatchTable, byte_view
-from sparklog.record.markers import ABORT, KINDS, NO_MARKER, marker_kinds
-from sparklog.storage.files import Files
+from sparklog.record.markers import KINDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,95 +65,14 @@ Wrong = Ended | Unnamed
 
 @dataclass(slots=True)
 class Settled:
-    """A note for each transaction that was settled, and the problems that remain."""
+    """Notes of transactions that were settled, how many these are, and the problems that remain.
+
+    An entered transaction that only an abort by hand ends is one of the problems.
+    """
 
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WalkWork:
-    """The work of a task: the batches of a partition in the offsets [start, end)."""
-
-    files: Files
-    topic: TopicDescription
-    entries: Sequence[SegmentEntry]
-    start: int
-    end: int
-
-
-class Walked:
-    """The transactions in a part of a log. `add` takes all batches of the part, in order.
-
-    `opened` has the first record of each producer behind its last marker. `shown` are aborted
-    transactions with a record that a row does not hide. `unknown` has the first record of each
-    transaction whose marker may be lost, by producer.
-    """
-
-    def __init__(self, start: int) -> None:
-        self.opened: dict[int, int] = {}
-        self.shown: list[AbortedSpan] = []
-        self.unknown: dict[int, list[int]] = {}
-        self._start = self._next = start
-        self._has_shown: set[int] = set()
-
-    def add(self, batches: BatchTable, kinds: NDArray[np.int64], hidden: NDArray[np.bool_]) -> None:
-        """Take batches with offsets of the log; those below the start of the part do not count."""
-        first = int(np.searchsorted(batches.last_offset, self._start))
-        some = batches.slice(first)
-        gaps = some.base_offset > some.due_offsets(self._next)
-        self._next = max(self._next, int(batches.last_offset[-1]) + 1)
-        counts = some.is_transactional & (some.is_control | (some.record_count > 0))
-        counts &= some.producer_id >= 0
-        rows = np.flatnonzero(gaps | counts)
-        columns = (some.producer_id, some.base_offset, some.is_control, kinds[first:])
-        events = (one[rows].tolist() for one in (gaps, counts, *columns, hidden[first:]))
-        for is_gap, is_event, *event in zip(*events, strict=True):
-            if is_gap:
-                self._lose()
-            if is_event:
-                self._take(*event)
-
-    def end(self, end_offset: int) -> None:
-        """Take note that no batch comes before this offset."""
-        if self._next < end_offset:
-            self._lose()
-
-    def _lose(self) -> None:
-        """Forget what is open: it may have ended in a gap of offsets."""
-        for producer, first in self.opened.items():
-            self.unknown.setdefault(producer, []).append(first)
-        self.opened.clear()
-        self._has_shown.clear()
-
-    def _take(
-        self, producer: int, offset: int, is_control: bool, kind: int, is_hidden: bool
-    ) -> None:
-        if not is_control:
-            self.opened.setdefault(producer, offset)
-            if not is_hidden:
-                self._has_shown.add(producer)
-            return
-        first = self.opened.pop(producer, None)
-        if first is not None and kind == NO_MARKER:
-            self.unknown.setdefault(producer, []).append(first)
-        elif kind == ABORT and first is not None and producer in self._has_shown:
-            self.shown.append(AbortedSpan(producer, first, offset))
-        self._has_shown.discard(producer)
-
-
-def walked(work: WalkWork) -> Walked:
-    """Walk through the batches. Raises CorruptRecordError and MissingFileError, with the file."""
-    directory, found = topic_directory(work.topic), Walked(work.start)
-    for entry in work.entries:
-        spans = AbortedSpans(aborted_spans([entry]))
-        with damage_in(directory, entry):
-            for window in checked_windows(opened(work.files, directory, entry)):
-                batches = window.batches.raised(entry.shift)
-                kinds = marker_kinds(byte_view(window.data), batches)
-                found.add(batches, kinds, spans.hide(batches.producer_id, batches.base_offset))
-    found.end(work.end)
-    return found
+    count: int = 0
 
 
 class Walk(NamedTuple):
@@ -200,19 +116,24 @@ def settle(
     if is_mending:
         walks = list(_walks(context, image, wrong, settled))
         lines |= {one: tell(one) for walk in walks for one in walk.unnamed if one not in lines}
-        done: list[Wrong] = []
+        plan = _Plan(walks)
         failure: SparklogError | None = None
         try:
-            context.catalog.commit(topic, partial(_plan, walks, done), operation="REPAIR")
+            context.catalog.commit(topic, plan.edit, operation="REPAIR")
         except TopicClosedError:
             raise
         except SparklogError as error:  # what is known of the topic's segments is told all the same
             failure = error
-            done.clear()
-        settled.notes += [f"{lines.pop(one)}: {_done(one)}" for one in done]
+            plan.done.clear()
+        ids = context.catalog.image().transactional_ids  # it may have ended during the walk
+        for one in plan.done:
+            line = f"{lines.pop(one)}: {_done(one)}"
+            by_hand = _by_hand(image, ids, one)
+            (settled.problems if by_hand else settled.notes).append(line + by_hand)
+        settled.count = len(plan.done)
         for walk in walks:
             for one in lines.keys() & {*walk.wanted, *walk.unnamed}:
-                why = f"not {_done(one)}: {_reason(walk, one)}"
+                why = f"not {_done(one)}: {plan.reason(walk, one)}"
                 lines[one] += f"; {f'the commit failed: {failure}' if failure else why}"
     settled.problems += lines.values()
     return settled
@@ -232,21 +153,31 @@ def _line(image: TopicImage, ids: TransactionalIds, one: Wrong) -> str:
             f"{name}: producer {producer} has an open transaction with a record at offset {first}, "
             f"and the metadata say {known}"
         )
-    known_id = ids.of_producer(producer)
-    place = TransactionPartition(image.description.topic_id, one.partition)
-    if known_id is not None and known_id.is_open and place in known_id.partitions:
-        line += f"; transactional id {known_id.transactional_id!r} has a transaction open there"
+    holder = _holder(image, ids, one)
+    if holder is not None:
+        line += f"; transactional id {holder.transactional_id!r} has a transaction open there"
     return line
+
+
+def _holder(image: TopicImage, ids: TransactionalIds, one: Wrong) -> TransactionalId | None:
+    """Return the id that has a transaction of this producer open there; None if there is none."""
+    known = ids.of_producer(one.opened.producer_id)
+    place = TransactionPartition(image.description.topic_id, one.partition)
+    return known if known is not None and known.is_open and place in known.partitions else None
+
+
+def _by_hand(image: TopicImage, ids: TransactionalIds, one: Wrong) -> str:
+    """Return how to end a transaction that was entered, and that no id ends; else an empty text."""
+    if isinstance(one, Ended) or _holder(image, ids, one) is not None:
+        return ""
+    return (
+        f"; nobody ends it: sparklog transactions abort --topic {image.description.name} "
+        f"--partition {one.partition} --start-offset {one.opened.first_offset}"
+    )
 
 
 def _done(one: Wrong) -> str:
     return "closed" if isinstance(one, Ended) else "entered"
-
-
-def _reason(walk: Walk, one: Wrong) -> str:
-    if isinstance(one, Ended) and not walk.has_ended(one):
-        return "a marker may have been in a gap of its offsets"
-    return "it has changed meanwhile, so repair again"
 
 
 def _walks(
@@ -260,7 +191,9 @@ def _walks(
     for number, some in of_partition.items():
         log = image.partition(number)
         low = log.log_start_offset
-        start = min(_walked_from(one, low) for one in some)
+        # What is open in truth may begin below the log start, in a segment that reaches above it.
+        firsts = ((isinstance(one, Ended), one.opened.first_offset) for one in some)
+        start = min(max(first, low) if has_ended else first for has_ended, first in firsts)
         works.append(
             WalkWork(
                 files=context.files,
@@ -276,58 +209,77 @@ def _walks(
         if isinstance(answer, SparklogError):
             settled.problems.append(f"{log.name}: {answer}")
         else:
+            said = dict(log.transactions)
             unnamed = [
-                Unnamed(number, one, _said(log, one))
+                Unnamed(number, one, said.get(one.producer_id))
                 for one in starmap(OpenTransaction, sorted(answer.opened.items()))
-                if _is_unnamed(log, one)
+                if _lacks(said, one)
             ]
             yield Walk(number, some, work.end, answer, unnamed)
 
 
-def _walked_from(one: Wrong, log_start_offset: int) -> int:
-    """Return where the walk for a transaction begins.
+def _lacks(said: Mapping[int, int], one: OpenTransaction) -> bool:
+    """Return True if a transaction is not in the metadata, or from a later offset on."""
+    first = said.get(one.producer_id)
+    return first is None or first > one.first_offset
 
-    What is open in truth may begin below the log start, in a segment that reaches above it.
+
+class _Plan:
+    """The edit that settles what is still as the walks found it.
+
+    `done` are the transactions that it settles. `changed` are those to be entered that it does not
+    find as the walk did.
     """
-    first = one.opened.first_offset
-    return max(first, log_start_offset) if isinstance(one, Ended) else first
 
+    def __init__(self, walks: Sequence[Walk]) -> None:
+        self.done: list[Wrong] = []
+        self.changed: set[Wrong] = set()
+        self._walks = walks
 
-def _said(log: PartitionLog, one: OpenTransaction) -> int | None:
-    """Return where a producer's transaction begins by the metadata; None if they have none."""
-    return dict(log.transactions).get(one.producer_id)
+    def edit(self, image: TopicImage) -> TopicEdit | Done:
+        """Return the edit."""
+        self.done.clear()
+        self.changed.clear()
+        transactions: dict[int, tuple[OpenTransaction, ...]] = {}
+        rows: dict[SegmentKey, SegmentEntry] = {}
+        for walk in self._walks:
+            log = image.partition(walk.partition)
+            some, ended = self._settled(walk, log)
+            if some:
+                self.done += some
+                transactions[log.partition] = _left(log, ended, walk)
+                rows |= _hidden(log, walk.found.shown)
+        if not self.done:
+            return Done()
+        return TopicEdit(transactions=transactions, replace=tuple(rows.values()))
 
-
-def _is_unnamed(log: PartitionLog, one: OpenTransaction) -> bool:
-    """Return True if the metadata do not have a transaction, or have it from a later offset on."""
-    said = _said(log, one)
-    return said is None or said > one.first_offset
-
-
-def _plan(walks: Sequence[Walk], done: list[Wrong], image: TopicImage) -> TopicEdit | Done:
-    """Return the edit that settles what is still as the walks found it; `done` gets these."""
-    done.clear()
-    transactions: dict[int, tuple[OpenTransaction, ...]] = {}
-    rows: dict[SegmentKey, SegmentEntry] = {}
-    for walk in walks:
-        log = image.partition(walk.partition)
+    def _settled(self, walk: Walk, log: PartitionLog) -> tuple[list[Wrong], list[Ended]]:
+        """Return what is settled of a partition, and of that what has ended."""
+        said = dict(log.transactions)
         later = [entry.producer_ids for entry in log.entries(walk.end)]
-        if not all(_is_idle(one, later) and _is_unnamed(log, one.opened) for one in walk.unnamed):
-            continue
+        changed = {
+            one for one in walk.unnamed if not (_is_idle(one, later) and _lacks(said, one.opened))
+        }
+        if changed:
+            self.changed |= changed
+            return [], []
         ended = [
             one
             for one in walk.wanted
             if isinstance(one, Ended)
-            and (one.opened in log.transactions and walk.has_ended(one) and _is_idle(one, later))
+            and said.get(one.opened.producer_id) == one.opened.first_offset
+            and walk.has_ended(one)
+            and _is_idle(one, later)
         ]
-        some: list[Wrong] = [*ended, *walk.unnamed]
-        if some:
-            done += some
-            transactions[log.partition] = _left(log, ended, walk)
-            rows |= _hidden(log, walk.found.shown)
-    if not done:
-        return Done()
-    return TopicEdit(transactions=transactions, replace=tuple(rows.values()))
+        return [*ended, *walk.unnamed], ended
+
+    def reason(self, walk: Walk, one: Wrong) -> str:
+        """Return why the last edit does not settle a transaction."""
+        if isinstance(one, Ended) and not walk.has_ended(one):
+            return "a marker may have been in a gap of its offsets"
+        is_anothers = one not in self.changed and not self.changed.isdisjoint(walk.unnamed)
+        what = "another open transaction of the partition" if is_anothers else "it"
+        return f"{what} has changed meanwhile, so repair again"
 
 
 def _is_idle(one: Wrong, later: Sequence[tuple[int, ...] | None]) -> bool:

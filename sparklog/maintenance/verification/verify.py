@@ -172,7 +172,7 @@ def _execute(
             problems += states.add(entry, verdict.traces)
     problems += states.finish()
     settled = settle(context, topic, states.wrong, is_mending=options["repair"])
-    counts["repaired"] += len(settled.notes)
+    counts["repaired"] += settled.count
     notes += settled.notes
     problems += settled.problems
     return Outcome(counts=counts, problems=problems, notes=notes)

@@ -16,8 +16,8 @@ from sparklog.errors import (
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.verification import ended
-from sparklog.maintenance.verification.ended import Walked
 from sparklog.maintenance.verification.verify import verify
+from sparklog.maintenance.verification.walked import Walked, WalkWork, walked
 from sparklog.metadata.catalog import Catalog, Landed, TopicPlan
 from sparklog.metadata.state.edit import Edit, OpenTransaction, TopicEdit
 from sparklog.metadata.state.transactions import TransactionalId
@@ -37,9 +37,8 @@ def instance(tmp_path: Path) -> Instance:
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     """What happens, each once, between the walk and the commit."""
     events: list[Callable[[], object]] = []
-    walked = ended.walked
 
-    def then(work: ended.WalkWork) -> Walked:
+    def then(work: WalkWork) -> Walked:
         found = walked(work)
         events.pop()()
         return found
@@ -289,7 +288,7 @@ class TestNotRepaired:
         assert check(instance, repair=True).problems == []
         assert instance.log().transactions == ((client.producer.producer_id, 2),)
 
-    def test_that_was_aborted_meanwhile(
+    def test_that_timed_out_meanwhile(
         self, instance: Instance, meanwhile: list[Callable[[], object]]
     ) -> None:
         client = sent(instance, "a")

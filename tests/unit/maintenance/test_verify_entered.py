@@ -1,5 +1,6 @@
 """Open transactions that the metadata do not have, or have from a later offset on."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.verification import ended
-from sparklog.maintenance.verification.ended import Ended, Walked, settle
+from sparklog.maintenance.verification.ended import Ended, settle
+from sparklog.maintenance.verification.walked import Walked, WalkWork, walked
 from sparklog.metadata.state.edit import Edit, OpenTransaction, TopicEdit
 from sparklog.metadata.state.transactions import TransactionStatus
 from sparklog.record.markers import COMMIT
@@ -18,6 +20,9 @@ from tests.transactions import Client, Instance, new_log_dir
 from tests.unit.maintenance.test_verify_ended import check, reopen, sent, set_id
 
 pytestmark = pytest.mark.slow
+
+BY_HAND = "; nobody ends it: sparklog transactions abort --topic t --partition 0 --start-offset 0"
+CHANGED = "has changed meanwhile, so repair again"
 
 
 @pytest.fixture
@@ -42,6 +47,17 @@ def said_of(client: Client, first: int, said: str = "it has none", *, has_id: bo
         f"offset {first}, and the metadata say that {said}"
     )
     return f"{line}; transactional id 'id' has a transaction open there" if has_id else line
+
+
+def during_the_walk(monkeypatch: pytest.MonkeyPatch, event: Callable[[], object]) -> None:
+    """Let something happen at the end of each walk."""
+
+    def then(work: WalkWork) -> Walked:
+        found = walked(work)
+        event()
+        return found
+
+    monkeypatch.setattr(ended, "walked", then)
 
 
 class TestEntered:
@@ -82,9 +98,9 @@ class TestEntered:
         Client(instance).produce("p", attributes=0)
         lose_id(instance)
         lose(instance)
-        assert check(instance, repair=True).notes == [
-            f"{said_of(client, 0, has_id=False)}: entered"
-        ]
+        outcome = check(instance, repair=True)
+        assert (outcome.notes, outcome.counts["repaired"]) == ([], 1)
+        assert outcome.problems == [f"{said_of(client, 0, has_id=False)}: entered{BY_HAND}"]
         AdminClient(instance.catalog.files.uri).abort_transaction_at(("t", 0), 0)
 
         assert (instance.values()[0], instance.log().transactions) == (["p"], ())
@@ -101,6 +117,16 @@ class TestEntered:
         assert instance.log().transactions == before
         client.commit()
         assert instance.values()[0] == ["a"]
+
+    def test_its_producer_has_ended_it_during_the_walk(
+        self, instance: Instance, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client = sent(instance, "a")
+        lose(instance)
+        during_the_walk(monkeypatch, client.commit)
+
+        assert check(instance, repair=True).problems == [f"{said_of(client, 0)}: entered{BY_HAND}"]
+        assert instance.log().transactions == ((client.producer.producer_id, 0),)
 
     def test_with_the_end_of_one_that_holds_readers_back(self, instance: Instance) -> None:
         client, other = sent(instance, "a"), Client(instance, "other")
@@ -145,20 +171,31 @@ class TestNotEntered:
     def test_while_its_producer_writes(
         self, instance: Instance, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        client, walked = sent(instance, "a"), ended.walked
-
-        def then_written(work: ended.WalkWork) -> Walked:
-            found = walked(work)
-            client.produce("b")
-            return found
-
+        client = sent(instance, "a")
         lose(instance)
         with monkeypatch.context() as patch:
-            patch.setattr(ended, "walked", then_written)
+            during_the_walk(patch, lambda: client.produce("b"))
             (line,) = check(instance, repair=True).problems
 
-        why = "not entered: it has changed meanwhile, so repair again"
-        assert line == f"{said_of(client, 0)}; {why}"
+        assert line == f"{said_of(client, 0)}; not entered: it {CHANGED}"
         assert instance.log().transactions == ((client.producer.producer_id, 1),)
         assert check(instance, repair=True).problems == []
         assert instance.log().transactions == ((client.producer.producer_id, 0),)
+
+    def test_nor_is_another_of_the_partition_closed(
+        self, instance: Instance, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client, other = sent(instance, "a"), Client(instance, "other")
+        other.init()
+        other.produce("b")
+        client.commit()
+        said = reopen(instance, (client.producer.producer_id, 0))
+        with monkeypatch.context() as patch:
+            during_the_walk(patch, lambda: other.produce("c"))
+            reasons = [line.rsplit("; ", 1)[1] for line in check(instance, repair=True).problems]
+
+        another = f"not closed: another open transaction of the partition {CHANGED}"
+        assert sorted(reasons) == [another, f"not entered: it {CHANGED}"]
+        assert said[0] in instance.log().transactions
+        assert check(instance, repair=True).problems == []
+        assert instance.log().transactions == ((other.producer.producer_id, 1),)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sparklog.log_reader.isolation import AbortedSpan
-from sparklog.maintenance.verification.ended import Walked
+from sparklog.maintenance.verification.walked import Walked
 from sparklog.record.batches import byte_view
 from sparklog.record.markers import ABORT, encode_marker, marker_kinds
 from sparklog.record.scan import scan_batches
@@ -51,6 +51,11 @@ class TestWalk:
     )
     def test_does_not_know_what_may_have_ended_in_a_gap(self, batches: list[bytes]) -> None:
         assert walk(0, 4, *batches).unknown == {7: [0]}
+
+    def test_does_not_know_several_of_a_producer(self) -> None:
+        found = walk(0, 5, record(0), record(2), record(4))
+
+        assert (found.opened, found.unknown) == ({7: 4}, {7: [0, 2]})
 
     def test_does_not_know_what_ended_at_its_end(self) -> None:
         found = walk(0, 2, record(0))

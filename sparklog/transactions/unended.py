@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparklog.errors import InvalidTxnStateError
+from sparklog.errors import InvalidTxnStateError, MissingFileError
 from sparklog.log.windows import SegmentLog, checked_windows
 from sparklog.log_reader.opened import damage_in, opened_ahead
 from sparklog.metadata.catalog import Catalog, topic_directory
@@ -39,6 +39,15 @@ def check_unended(
 
     Raises InvalidTxnStateError, and the errors of `first_marker`.
     """
+    try:
+        _check_unended(catalog, places, producer_id)
+    except MissingFileError:  # a merge may have replaced the segment, and vacuum deleted the file
+        _check_unended(catalog, places, producer_id)
+
+
+def _check_unended(
+    catalog: Catalog, places: Sequence[TransactionPartition], producer_id: int
+) -> None:
     image = catalog.log.image({one.topic_id for one in places})
     for topic_id, number in places:
         topic = image.existing(topic_id)

@@ -2,19 +2,24 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sparklog.admin import AdminClient
-from sparklog.errors import InvalidProducerEpochError, InvalidTxnStateError
+from sparklog.errors import InvalidProducerEpochError, InvalidTxnStateError, MissingFileError
 from sparklog.log.names import LOG_SUFFIX
+from sparklog.log_reader.opened import log_path
+from sparklog.maintenance.merging.merge_segments import merge_segments
+from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.state.edit import OpenTransaction
 from sparklog.metadata.state.transactions import TransactionPartition
 from sparklog.record.markers import ABORT, COMMIT, encode_marker
-from sparklog.transactions import steps
+from sparklog.transactions import steps, unended
 from sparklog.transactions.unended import Marker, first_marker
 from tests.broker_files import emptied_marker
 from tests.client_batches import client_batch
+from tests.maintenance import run
 from tests.partitions import DIRECTORY, NOW_MS, Partition, Piece
 from tests.transactions import OLD, TRANSACTIONAL, Client, Instance, new_log_dir, ready
 from tests.unit.maintenance.test_verify_ended import check, reopen, sent, set_id
@@ -168,6 +173,27 @@ class TestAbort:
         set_id(instance, instance.state()._replace(epoch=5))
 
         with pytest.raises(InvalidProducerEpochError):
+            instance.transactions.abort_in(place(instance), client.producer)
+
+    def test_reads_the_segment_that_has_replaced_one(
+        self, instance: Instance, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def merged_meanwhile(*given: Any) -> Marker | None:
+            monkeypatch.undo()
+            run(merge_segments, instance.catalog.files.uri, seal=True)
+            for entry in given[2].entries():
+                instance.catalog.files.delete(log_path(given[1], entry))
+            return first_marker(*given)
+
+        monkeypatch.setattr(unended, "first_marker", merged_meanwhile)
+        with pytest.raises(InvalidTxnStateError, match="COMMIT at 1"):
+            instance.transactions.abort_in(place(instance), client.producer)
+
+    def test_fails_if_a_segment_is_missing(self, instance: Instance, client: Client) -> None:
+        directory = topic_directory(instance.catalog.topic("t"))
+        instance.catalog.files.delete(log_path(directory, instance.log().entries()[0]))
+
+        with pytest.raises(MissingFileError):
             instance.transactions.abort_in(place(instance), client.producer)
 
     def test_ends_one_whose_marker_may_be_lost(self, instance: Instance) -> None:

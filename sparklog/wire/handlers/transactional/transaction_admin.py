@@ -30,7 +30,7 @@ log: Final = logging.getLogger("sparklog.gateway")
 
 Fields = dict[str, Any]
 _Abort = Callable[[], None]
-"""Aborts the transaction of a producer in a partition."""
+"""Aborts the transaction that a producer has open in a partition, in all its partitions."""
 
 
 async def describe_transactions(call: Call) -> Reply:
@@ -127,14 +127,19 @@ def _filter(request: Any, now_ms: int) -> Callable[[TransactionalId], bool]:
 
 async def write_txn_markers(call: Call) -> Reply:
     """Return the answer. Only ABORT is allowed: only its producer commits a transaction."""
-    request, image = await call.request(), await call.gateway.newest_image()
+    request = await call.request()
+    is_allowed = call.allows(Scope.ADMIN, resource=Resource.CLUSTER)
+    image = await call.gateway.newest_image() if is_allowed else None
     found = await call.step(lambda: _judged(call, image, request))
-    codes = [one if isinstance(one, int) else await _taken(call, one) for one in found]
+    codes = [one if isinstance(one, int) else await _code_of_step(call, one) for one in found]
     return await call.step(lambda: _answered(call, request, codes))
 
 
-def _judged(call: Call, image: Image, request: Any) -> list[int | _Abort]:
-    """Return the code or the step of each partition, in the order of the request."""
+def _judged(call: Call, image: Image | None, request: Any) -> list[int | _Abort]:
+    """Return the code or the step of each partition, in the order of the request.
+
+    `image` is None if the client may abort nothing.
+    """
     return [
         _code_or_step(call, image, marker, topic.name, number)
         for marker in request.markers
@@ -143,9 +148,11 @@ def _judged(call: Call, image: Image, request: Any) -> list[int | _Abort]:
     ]
 
 
-def _code_or_step(call: Call, image: Image, marker: Any, name: str, number: int) -> int | _Abort:
+def _code_or_step(
+    call: Call, image: Image | None, marker: Any, name: str, number: int
+) -> int | _Abort:
     """Return the step that aborts a producer's open transaction; the code if it is refused."""
-    if not call.allows(Scope.ADMIN, resource=Resource.CLUSTER):
+    if image is None:
         return DENIED[Resource.CLUSTER]
     if marker.transaction_result:
         return ErrorCode.INVALID_REQUEST
@@ -157,7 +164,7 @@ def _code_or_step(call: Call, image: Image, marker: Any, name: str, number: int)
     return partial(call.gateway.transactions.abort_in, place, producer)
 
 
-async def _taken(call: Call, step: _Abort) -> int:
+async def _code_of_step(call: Call, step: _Abort) -> int:
     """Abort, and return the code. The text of an error is logged: no answer has room for it."""
     try:
         await call.gateway.transact(step, by_hand=True)

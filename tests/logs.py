@@ -12,6 +12,7 @@ from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.metadata.catalog import Catalog, Landed
+from sparklog.metadata.state.edit import PartitionState, TopicEdit
 from sparklog.metadata.state.image import TopicImage
 from sparklog.metadata.state.segments import NO_ROWS
 from sparklog.record.rows import RecordColumns
@@ -103,6 +104,13 @@ def append_to(
     partitions = [partition] * len(records) if isinstance(partition, int) else partition
     writer.write(records, pa.array(partitions, pa.int32()))
     return commit_write(found, plan, writer.close())
+
+
+def fill(log_dir: Place, end_offset: int) -> None:
+    """Let partition 0 of t go on at this offset, as after so many records."""
+    edit = TopicEdit(partitions={0: PartitionState(log_end_offset=end_offset)})
+    found = catalog(log_dir)
+    found.commit(found.topic("t"), lambda _: edit, operation="TEST")
 
 
 def write(found: Catalog, topic: str, *timestamps: int) -> None:

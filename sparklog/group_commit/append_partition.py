@@ -77,12 +77,15 @@ def decided(
                 admission.check(slot, batch, place)
             elif batch.producer_id in opened:
                 raise _not_transactional(log, batch)
+            after: ProducerState | Duplicate | None = None
             if batch.producer_id >= 0:
                 known = states.get(batch.producer_id) or log.producers.get(batch.producer_id)
                 after = _after(known, one, end, place, admission)
-                if isinstance(after, Duplicate):
-                    verdict = after
-                else:
+            if isinstance(after, Duplicate):
+                verdict = after
+            else:
+                _check_room(log, batch, end, opened)
+                if after is not None:
                     states[batch.producer_id] = after
         except SparklogError as error:
             verdict = copy(error)  # without its frames, as in `Slot.refuse`
@@ -134,20 +137,30 @@ def _not_transactional(log: PartitionLog, batch: "ClientBatch") -> InvalidTxnSta
 
 
 def _check_end(log: PartitionLog, checked: Checked, end: int) -> None:
-    """Refuse a batch that was planned at another log end offset, or that would make it too large.
+    """Raise UnexpectedAppendOffsetError for a batch that was planned at another log end offset.
 
-    `end` is the log end offset before the batch. Raises UnexpectedAppendOffsetError and
-    OffsetOutOfRangeError.
+    `end` is the log end offset before the batch.
     """
-    planned, count = checked.slot.append.end_offset, checked.batch.record_count
+    planned = checked.slot.append.end_offset
     if planned not in (None, end):
         raise UnexpectedAppendOffsetError(
             f"{log.name}: planned at the log end offset {planned}, which is {end} now"
         )
-    if end + count > OFFSET_MAX:
+
+
+def _check_room(
+    log: PartitionLog, batch: "ClientBatch", end: int, opened: Mapping[int, int]
+) -> None:
+    """Raise OffsetOutOfRangeError unless the batch fits, and the markers of open transactions.
+
+    `end` is the log end offset before the batch; `opened` has the producers of transactions that
+    are open then. Without an offset for its marker no transaction could end.
+    """
+    markers = len(opened) + (batch.is_transactional and batch.producer_id not in opened)
+    if end + batch.record_count + markers > OFFSET_MAX:
         raise OffsetOutOfRangeError(
-            f"{log.name}: {count} records at the log end offset {end}; it may be at most "
-            f"{OFFSET_MAX} behind them"
+            f"{log.name}: {batch.record_count} records at the log end offset {end}: the partition "
+            f"has {OFFSET_MAX - end} offsets left, markers of open transactions need {markers}"
         )
 
 

@@ -11,6 +11,7 @@ from sparklog.errors import (
     CommitConflictError,
     CorruptRecordError,
     InvalidProducerEpochError,
+    OffsetOutOfRangeError,
     OutOfOrderSequenceError,
     SparklogError,
     StorageFullError,
@@ -19,7 +20,7 @@ from sparklog.errors import (
 from sparklog.group_commit.append_slots import Append, Appended, Slot
 from tests.appends import Appender
 from tests.client_batches import NOW_MS, client_batch
-from tests.logs import FOREVER, OWN_FILES, image, log_files, values
+from tests.logs import FOREVER, OWN_FILES, fill, image, log_files, values
 
 
 def batch(sequence: int, *records: str, producer: int = 7, epoch: int = 0) -> bytes:
@@ -74,6 +75,13 @@ class TestRetries:
         one.append(*to(0, *map(batch, range(6))))
 
         assert one.append(*to(0, batch(1), batch(0))) == [1, OutOfOrderSequenceError]
+
+    def test_are_known_in_a_full_log(self, one: Appender, log_dir: str) -> None:
+        fill(log_dir, 2**63 - 3)
+        found = one.append(*to(0, batch(0, "a", "b"), batch(0, "a", "b"), batch(2)))
+
+        assert found == [2**63 - 3, 2**63 - 3, OffsetOutOfRangeError]
+        assert one.append(*to(0, batch(0, "a", "b"))) == [2**63 - 3]
 
     def test_are_not_counted(self, one: Appender) -> None:
         for _ in range(2):

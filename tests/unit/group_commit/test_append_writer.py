@@ -43,7 +43,7 @@ from sparklog.storage.files import flat_view
 from sparklog.storage.local import LocalFiles
 from tests.appends import Appender, told
 from tests.client_batches import NOW_MS, client_batch
-from tests.logs import FOREVER, OWN_FILES, append, catalog, image, log_files, rows, values
+from tests.logs import FOREVER, OWN_FILES, append, catalog, fill, image, log_files, rows, values
 from tests.tracing import TracingFiles
 
 
@@ -196,9 +196,7 @@ class TestRefused:
         assert values(log_dir) == {0: ["a", "f"]}
 
     def test_batches_for_which_the_log_has_no_offsets(self, world: Appender, log_dir: str) -> None:
-        last = TopicEdit(partitions={0: PartitionState(log_end_offset=2**63 - 3)})
-        found = catalog(log_dir)
-        found.commit(found.topic("t"), lambda _: last, operation="TEST")
+        fill(log_dir, 2**63 - 3)
         texts = ["abc", "d", "e", "f"]
 
         outcomes = world.append(

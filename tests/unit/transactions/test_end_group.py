@@ -13,6 +13,7 @@ from sparklog.errors import (
     CorruptMetadataError,
     InvalidTxnStateError,
     LateWriterError,
+    OffsetOutOfRangeError,
     ProducerFencedError,
     SparklogError,
     StorageError,
@@ -27,6 +28,7 @@ from sparklog.transactions import end_group, ending
 from sparklog.transactions.end_group import EndGroup
 from sparklog.transactions.steps import EndOfStep
 from tests.client_batches import client_batch
+from tests.logs import fill
 from tests.transactions import Client, Instance, with_damage
 
 
@@ -122,6 +124,23 @@ class TestGroup:
         assert instance.values() == {0: ["a", "c", "x"], 1: ["a", "c"]}
         assert instance.values(isolation=READ_UNCOMMITTED)[1] == ["a", "b", "c", "d"]
         assert not image.transactional_ids.open
+
+    def test_finds_room_for_the_markers_of_a_full_log(self, instance: Instance) -> None:
+        fill(instance.catalog.files.uri, 2**63 - 5)
+        a, b, c = (Client(instance, name) for name in "abc")
+        for one in (a, b, c):
+            one.init()
+
+        assert [a.produce("a"), b.produce("b"), a.produce("+"), c.produce("c")] == [
+            2**63 - 5,
+            2**63 - 4,
+            OffsetOutOfRangeError,
+            OffsetOutOfRangeError,
+        ]
+        ends = [end(a), end(b)]
+        write(instance, [slot(instance, "x")], *ends)
+        assert [told(one) for one in ends] == [1, 1]
+        assert instance.log().log_end_offset == 2**63 - 1
 
     def test_its_image_has_all_edits(self, instance: Instance) -> None:
         (client,) = opened(instance, "a")

@@ -11,10 +11,12 @@ from typing import Final
 
 import numpy as np
 
+from sparklog.errors import CorruptRecordError
 from sparklog.model import Codec, TimestampType
 from sparklog.record import layout
+from sparklog.record.batch_settings import BATCH_BYTES_MAX
 from sparklog.record.batches import BatchTable, Buffer
-from sparklog.record.decode import decode
+from sparklog.record.decode import DecodedRecords, decode
 from sparklog.record.encode import BatchSettings, EncodedStream, encode
 from sparklog.record.rows import RecordColumns
 
@@ -26,10 +28,13 @@ def up_convert(data: Buffer, batches: BatchTable) -> Iterator[tuple[Buffer, Batc
     """Yield `batches`, at least one, as runs of magic 2, each with the bytes that it lies in.
 
     A run that is of magic 2 already is yielded as it is. Raises CorruptRecordError, with position
-    in `data` and base offset, for a damaged message.
+    in `data` and base offset, for a damaged message, after all runs before it were yielded.
     """
     for run in _alike(batches):
-        yield (data, run) if run.magic[0] == layout.MAGIC_V2 else _converted(data, run)
+        if run.magic[0] == layout.MAGIC_V2:
+            yield data, run
+        else:
+            yield from _converted(data, run)
 
 
 def _alike(batches: BatchTable) -> Iterator[BatchTable]:
@@ -47,8 +52,22 @@ def _alike(batches: BatchTable) -> Iterator[BatchTable]:
     return batches.cut((np.diff(kinds) != 0).any(axis=0))
 
 
-def _converted(data: Buffer, run: BatchTable) -> tuple[Buffer, BatchTable]:
-    records = decode(data, run, columns=("key", "value", "offset", "timestamp"))
+def _converted(data: Buffer, run: BatchTable) -> Iterator[tuple[Buffer, BatchTable]]:
+    """Yield a run of one kind, converted, in parts that memory can hold (`retain_in_parts`)."""
+    count = len(run)
+    columns = ("key", "value", "offset", "timestamp")
+    try:
+        records = decode(data, run, columns=columns, max_bytes=BATCH_BYTES_MAX // count)
+    except CorruptRecordError:
+        if count == 1:
+            raise
+        for half in (run.slice(0, count // 2), run.slice(count // 2)):
+            yield from _converted(data, half)
+        return
+    yield _encoded(run, records)
+
+
+def _encoded(run: BatchTable, records: DecodedRecords) -> tuple[Buffer, BatchTable]:
     offsets = records.offset.to_numpy()
     # The encoder's batches have no gaps, so each gap begins a new stream.
     is_first = np.diff(offsets, prepend=offsets[0] - 2) != 1

@@ -93,3 +93,15 @@ class TestUpConvert:
         with pytest.raises(CorruptRecordError) as caught:
             list(up_convert(bytes(cut), scan_batches(bytes(cut)).batches))
         assert caught.value.position == len(message(RECORDS[0], 1))
+
+    @pytest.mark.parametrize("magic", [0, 1])
+    def test_takes_no_more_memory_than_one_may_need(
+        self, magic: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.record.up_convert.BATCH_BYTES_MAX", 1000)
+        large = [Record(at, T0, b"k", bytes(400)) for at in range(5)]
+        data = b"".join(wrapper([one], magic) for one in large)
+        parts = up_convert(data, scan_batches(data).batches)
+
+        assert [decode(*part).num_rows for part in parts] == [2, 1, 2]
+        assert converted(data)[0] == expected(Log(data).read())

@@ -1,7 +1,8 @@
 """Rewrite batches without the records that compaction drops (LogCleaner.cleanInto).
 
     all records stay       the batch's bytes, unchanged
-    some records go        a new batch of the others: same offsets, same times, same codec
+    some records go        a new batch of the others: same offsets, same times, same codec (none
+                           for more than 256 MiB of records, which readers would not decompress)
     no record stays        no batch, or a header without records if Kafka keeps that
     control batch          its bytes, unchanged
 
@@ -149,7 +150,7 @@ def retain(
     stays = judged.is_raw | judged.is_rebuilt | judged.is_emptied
     matrix = np.stack([getattr(batches, name) for name in COLUMNS])
     _change(matrix, judged)
-    rebuilt = iter(_rebuilt(judged))
+    rebuilt = iter(_rebuilt(judged, matrix))
     pieces = [
         judged.view[start:end] if is_raw else next(rebuilt) if is_rebuilt else b""
         for start, end, is_raw, is_rebuilt in zip(
@@ -249,8 +250,11 @@ def _change(matrix: Int64s, judged: _Judged) -> None:
     matrix[BASE_TIMESTAMP, is_emptied] = NO_TIMESTAMP
 
 
-def _rebuilt(judged: _Judged) -> list[Bytes | bytes]:
-    """Return the records of each batch that is rebuilt, compressed with the batch's codec."""
+def _rebuilt(judged: _Judged, matrix: Int64s) -> list[Bytes | bytes]:
+    """Return the records of each batch that is rebuilt, compressed with the batch's codec.
+
+    A batch has no codec if readers would not decompress it: a delete horizon lengthens time deltas.
+    """
     chosen = judged.is_rebuilt
     if not chosen.any():
         return []
@@ -270,10 +274,12 @@ def _rebuilt(judged: _Judged) -> list[Bytes | bytes]:
         out,
         ends,
     )
-    bounds = pairwise([0, *ends.tolist()])
+    is_large = np.diff(ends, prepend=0) > BATCH_BYTES_MAX
+    matrix[ATTRIBUTES, np.flatnonzero(chosen)[is_large]] &= ~layout.CODEC_MASK
+    codecs = np.where(is_large, Codec.NONE, judged.run.codec[chosen])
     return [
         out[start:end] if codec == Codec.NONE else _compressor(codec)(out[start:end].data)
-        for codec, (start, end) in zip(judged.run.codec[chosen].tolist(), bounds, strict=True)
+        for codec, (start, end) in zip(codecs.tolist(), pairwise([0, *ends.tolist()]), strict=True)
     ]
 
 

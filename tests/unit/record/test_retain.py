@@ -325,6 +325,18 @@ class TestTombstone:
 
         assert records_left(made(records, 6)) == records
 
+    @pytest.mark.parametrize(("limit", "codec"), [(2219, Codec.NONE), (2220, Codec.ZSTD)])
+    def test_that_grows_too_large_to_decompress_has_no_codec(
+        self, limit: int, codec: Codec, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.record.retain.BATCH_BYTES_MAX", limit)
+        records = [Record(5, T0, b"k", None), Record(6, T0, b"l", bytes(2200))]
+        plain = made(records, 6, int(Codec.ZSTD))
+        found = retained(compressed(plain, Codec.ZSTD), naive.Rules(now_ms=NOW))
+
+        assert found.batches.codec.tolist() == [codec]
+        assert Log(found.data.tobytes()).read() == records
+
     @pytest.mark.parametrize("retention_ms", [FOR_EVER - NOW, FOR_EVER - NOW + 1, FOR_EVER])
     @pytest.mark.parametrize("time", [-(2**63), -1, NOW, FOR_EVER])
     def test_stays_for_ever(self, time: int, retention_ms: int) -> None:

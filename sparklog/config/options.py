@@ -241,6 +241,11 @@ STREAM_OPTIONS = (
     ),
 )
 """Options of a streaming read besides CONSUME_OPTIONS."""
+BATCH_ONLY = (
+    *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
+    *("versionAsOf", "timestampAsOf"),
+)
+"""Options of a batch that a stream refuses: it has no end and reads no past."""
 
 SOURCE_OPTIONS = (*CONSUME_OPTIONS, *STREAM_OPTIONS, *PRODUCE_OPTIONS)
 """Options of `format("sparklog")`, for reads and writes: a table in SQL has one set of options."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.types import StructType
 
 from sparklog.config.connector import without_connector_options
-from sparklog.config.options import SOURCE_OPTIONS, STREAM_OPTIONS, parse_options
+from sparklog.config.options import BATCH_ONLY, SOURCE_OPTIONS, STREAM_OPTIONS, parse_options
 from sparklog.errors import InvalidOptionError, SchemaError, SparklogWarning
 from sparklog.spark.lake.table_options import PATH
 from sparklog.spark.schema import input_columns, output_columns, output_schema
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 _STREAM_ONLY: Final = tuple(option.name for option in STREAM_OPTIONS)
 _OF_A_GROUP: Final = ("groupId", "auto.offset.reset")
 """Options that a batch ignores without startingOffsets=committed."""
-_BATCH_ONLY: Final = (
-    *("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"),
-    *("versionAsOf", "timestampAsOf"),
-)
 
 
 class Access:
@@ -79,7 +75,7 @@ class Access:
         Raises SchemaError if a schema is given, InvalidOptionError for an option of batches.
         """
         self._check_schema(schema)
-        for name in _BATCH_ONLY:
+        for name in BATCH_ONLY:
             if self._given[name] is not None:
                 raise InvalidOptionError(
                     f"option {name} is not allowed in a stream, which has no end and reads no past",

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from sparklog.config.connector import without_connector_options
-from sparklog.config.options import RECORD_COLUMNS, SOURCE_OPTIONS, parse_options
+from sparklog.config.options import BATCH_ONLY, RECORD_COLUMNS, SOURCE_OPTIONS, parse_options
 from sparklog.errors import InvalidOptionError, MissingFileError, UsageError
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import EARLIEST, TopicDescription, TopicPartition, offsets_json
@@ -34,7 +34,7 @@ from sparklog.table.of_topic import check_copy, delta_log, table_directory
 HANDOVER: Final = "handover"
 _FILE_SINK: Final = "FileSink["
 """The name of Spark's sink of format parquet, orc, json, csv and text, in a query's progress."""
-_OWN: Final = (
+_SETTLED: Final = (
     *("assign", "subscribe", "subscribePattern", "columns"),
     *("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp"),
 )
@@ -56,12 +56,11 @@ class HistoryStream:
         options: Mapping[str, Any],
     ) -> None:
         """Raises InvalidOptionError, UnknownTopicError, UsageError for a session without Delta."""
-        settings = _storage_settings(options)
+        self._options, settings = checked_options(options)
         require_delta(spark)
         self._spark = spark
         self._log_dir = log_dir
         self._write = write
-        self._options = options
         self._kept = open_files(checkpoint, settings)
         self._catalog = Catalog(open_files(log_dir, settings))
         self._topic = self._catalog.topic(topic)
@@ -119,20 +118,22 @@ class HistoryStream:
         _require_two_queries(query)
 
 
-def _storage_settings(options: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return the storage settings of a stream. Raises InvalidOptionError, also for an _OWN one.
+def checked_options(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """Return the options that have a meaning here, and the storage settings among them.
 
+    Warns about the others (SparklogWarning). Raises InvalidOptionError, also for options that are
+    settled and for those of a batch: the second query would refuse these only after the first one.
     A time to start at would win over the offsets at which the table ends: rows would be missing.
     """
-    given, settings = parse_options(SOURCE_OPTIONS, without_connector_options(options))
-    for name in _OWN:
+    kept = without_connector_options(options)
+    given, settings = parse_options(SOURCE_OPTIONS, kept)
+    for name in (*_SETTLED, *BATCH_ONLY):
         if given[name] is not None:
-            raise InvalidOptionError(
-                f"option {name} is not allowed here: the stream has all columns of the one topic, "
-                f"and begins with its table",
-                option=name,
-            )
-    return settings
+            why = "the stream has all columns of the one topic, and begins with its table"
+            if name in BATCH_ONLY:
+                why = "a stream has no end and reads no past"
+            raise InvalidOptionError(f"option {name} is not allowed here: {why}", option=name)
+    return kept, settings
 
 
 def _require_two_queries(query: StreamingQuery) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sparklog.errors import InvalidOptionError, UsageError
+from sparklog.errors import InvalidOptionError, SparklogWarning, UsageError
 from sparklog.spark import stream_history
-from sparklog.spark.lake.history_stream import version_read
+from sparklog.spark.lake.history_stream import checked_options, version_read
 from sparklog.storage import Files, open_files
 
 
@@ -58,12 +58,26 @@ class TestOptions:
             ("startingoffsets", "latest"),
             ("subscribePattern", "."),
             ("columns", "value"),
+            ("endingTimestamp", 0),
+            ("endingOffsets", "latest"),
+            ("endingOffsetsByTimestamp", '{"t": {"0": 1}}'),
+            ("versionAsOf", 1),
+            ("timestampAsOf", "2026-01-01"),
         ],
     )
-    def test_for_its_topic_columns_or_start_are_refused(self, name: str, value: object) -> None:
+    def test_for_its_topic_columns_start_or_end_are_refused(self, name: str, value: object) -> None:
         """With a starting time the log would begin elsewhere than at the end of the table."""
         spark: Any = None  # they are refused before anything is read
         options = {name: value}
 
         with pytest.raises(InvalidOptionError, match=f"(?i)option {name} is not allowed here"):
             stream_history(spark, "log", "t", lambda _: pytest.fail("written"), "c", **options)
+
+    def test_without_a_meaning_are_not_given_to_the_second_query(self) -> None:
+        """It would warn about them again."""
+        options = {"kafka.client.id": "x", "kafka.isolation.level": "read_committed"}
+
+        with pytest.warns(SparklogWarning, match="option kafka.client.id has no meaning"):
+            kept, settings = checked_options({**options, "storage.X": "y"})
+        assert kept == {"isolation.level": "read_committed", "storage.X": "y"}
+        assert settings == {"X": "y"}

@@ -72,14 +72,17 @@ def _struct(df: DataFrame, column: str, schema: StructType | str | DataFrame | N
 
 def _refuse_alike(df: DataFrame, column: str, names: list[str]) -> None:
     """Raise SchemaError for fields that Spark does not tell apart, as `id` and `ID`."""
-    is_exact = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true"
+    setting = df.sparkSession.conf.get("spark.sql.caseSensitive") or ""
+    is_exact = setting.lower() == "true"
     keys = names if is_exact else [name.lower() for name in names]
     counts = Counter(keys)
     alike = [name for name, key in zip(names, keys, strict=True) if counts[key] > 1]
     if alike:
+        differ = len(set(alike)) == len(alike)
+        advice = ", or set spark.sql.caseSensitive=true to read both" if differ else ""
         raise SchemaError(
             f"column {column}: fields {', '.join(alike)} have the same name to Spark: give a "
-            f"schema with one of them, or set spark.sql.caseSensitive=true to read both",
+            f"schema with one of them{advice}",
             column=column,
         )
 

@@ -89,6 +89,18 @@ class TestJson:
         with pytest.raises((SchemaError, UsageError), match=problem):
             decode(of_values(spark, b"no"), **given)
 
+    @pytest.mark.parametrize("setting", ["true", "True"])
+    def test_tells_names_apart_as_spark_does(self, spark: SparkSession, setting: str) -> None:
+        exact = spark.newSession()
+        exact.conf.set("spark.sql.caseSensitive", setting)
+        df = of_values(exact, b'{"id": 1, "ID": 2}')
+
+        assert [tuple(row.decoded) for row in decode(df, schema="id int, ID int").collect()] == [
+            (1, 2)
+        ]
+        with pytest.raises(SchemaError, match="fields id, id have .* with one of them$"):
+            decode(df, schema="id int, id int")
+
 
 KAFKA_NAMES = [field.split()[0] for field in KAFKA.split(", ")]
 

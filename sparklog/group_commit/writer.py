@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from sparklog.errors import InvalidRecordError, SparklogError, UsageError
+from sparklog.errors import InvalidRecordError, OffsetOutOfRangeError, SparklogError, UsageError
 from sparklog.group_commit.edit import PLANS_MAX, counting, group_edit, is_passing, topic_edit
 from sparklog.group_commit.rows import (
     Request,
@@ -184,7 +184,8 @@ class GroupWriter:
             again += batch.share.after_refusal(refusal)
         if written:
             self._commit(written)
-            again += [batch.share for batch in written if not self._is_settled(batch)]
+            for batch in written:
+                again += self._settled(batch)
         return again
 
     def _batches(
@@ -283,18 +284,20 @@ class GroupWriter:
         topics = [batch.topic_id for batch in batches]
         self._catalog.log.commit(counting(plan, self._counts), topics)
 
-    def _is_settled(self, batch: _Batch) -> bool:
-        """Give the requests of a batch their outcome; False if they must be written again."""
+    def _settled(self, batch: _Batch) -> list[Share]:
+        """Give the requests of a batch their outcome; return shares that must be written again."""
         if batch.is_known:
-            return False
+            return [batch.share]
         if batch.error is None:
             batch.settle()
-            return True
+            return []
         batch.share.plans += 1
         if is_passing(batch.error) and batch.share.plans < PLANS_MAX:
-            return False
+            return [batch.share]
+        if isinstance(batch.error, OffsetOutOfRangeError):  # one partition has too few offsets left
+            return batch.share.after_refusal(batch.error)
         batch.share.settle(batch.error)
-        return True
+        return []
 
     def _partitioner(self, plan: WritePlan) -> Partitioner:
         """Return the topic's partitioner, whose state lasts from group to group."""

@@ -19,6 +19,7 @@ from sparklog.errors import (
     InvalidOptionError,
     InvalidRecordError,
     LogDirError,
+    OffsetOutOfRangeError,
     RecordTooLargeError,
     SparklogError,
     StorageFullError,
@@ -35,7 +36,7 @@ from sparklog.metadata.upkeep.fold import fold
 from sparklog.model import OffsetRange
 from sparklog.storage import open_files
 from sparklog.storage.local import LocalFiles
-from tests.logs import FOREVER, all_values, append, catalog, columns, image
+from tests.logs import FOREVER, all_values, append, catalog, columns, fill, image
 from tests.metadata_logs import lose_topic
 from tests.unit.group_commit.conftest import rows
 
@@ -104,6 +105,16 @@ class TestGroup:
 
         assert found == [[(0, 0)], RecordTooLargeError, UnknownTopicError, [(0, 1)]]
         assert all_values(log_dir, "small") == ["a", "c"]
+
+    def test_without_offsets_for_some_does_not_stop_the_others(
+        self, writer: Writer, log_dir: str
+    ) -> None:
+        fill(log_dir, 2**63 - 2)
+        texts = [("ab", 0), ("c", 1), ("d", 0), ("e", 0)]
+        found = writer.to("t", *(Request(rows(*text, partition=at)) for text, at in texts))
+
+        full = OffsetOutOfRangeError
+        assert found == [full, [(1, 0)], [(0, 2**63 - 2)], full]
 
     def test_to_a_topic_that_is_not_there(self, writer: Writer) -> None:
         assert writer.to("u", Request(rows("a"))) == [UnknownTopicError]

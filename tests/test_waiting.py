@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests import waiting
-from tests.waiting import LOOK_EVERY_S, LOOK_SELDOM_S, turns_until, until
+from tests.waiting import LOOK_AT_LEAST_EVERY_S, LOOK_EVERY_S, turns_until, until
 
 
 def test_it_looks_again() -> None:
@@ -21,7 +21,7 @@ def test_it_looks_less_often_the_longer_it_waits(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(waiting, "time", SimpleNamespace(monotonic=lambda: sum(pauses)))
     until(lambda: sum(pauses) > 10)
 
-    assert (pauses[0], pauses[-1]) == (LOOK_EVERY_S, LOOK_SELDOM_S)
+    assert (pauses[0], pauses[-1]) == (LOOK_EVERY_S, LOOK_AT_LEAST_EVERY_S)
     assert pauses == sorted(pauses)
     assert len(pauses) < 150
 

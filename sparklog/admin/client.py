@@ -57,7 +57,7 @@ class AdminClient:
     """Administers one log dir. Reading methods need a log dir; creating a topic makes one.
 
     `storage_options` are storage settings by name (AWS_REGION, …). A call with several topics
-    changes all of them or none; those of `each` decide topic by topic.
+    changes all of them or none. The calls of the attribute `each` decide topic by topic.
 
     Partitions, offsets and counts may be integers of any type, also numpy's; other values raise
     UsageError.
@@ -372,7 +372,9 @@ class AdminClient:
     def abort_transaction(self, transactional_id: str) -> None:
         """Abort the open transaction of an id, and fence its producer.
 
-        Raises UsageError (TRANSACTIONAL_ID_NOT_FOUND), InvalidTxnStateError when none is open.
+        Raises UsageError (TRANSACTIONAL_ID_NOT_FOUND); InvalidTxnStateError when none is open, or
+        when the log has its marker already; CorruptRecordError and MissingFileError of the segments
+        that are searched for it.
         """
         self._transactions.abort(transactional_id)
 
@@ -380,7 +382,9 @@ class AdminClient:
         """Abort the open transaction that begins at this offset of a partition.
 
         It is for a transaction without a transactional id here, as an import may leave one. Raises
-        UnknownTopicError, InvalidTxnStateError if none is open from there on.
+        UnknownTopicError; InvalidTxnStateError if none is open from there on, or if the log has its
+        marker already; CorruptRecordError and MissingFileError of the segments that are searched
+        for it.
         """
         self._transactions.abort_at(place_of(partition), whole(start_offset, "start offset"))
 

@@ -7,8 +7,8 @@
 
 Rules and error codes are Kafka's, in Kafka's order. sparklog also refuses a batch that readers
 could not decode later: a header key that is not UTF-8, offset deltas with gaps, a stream that
-decompresses to more than 256 MiB. And it refuses attributes that clients do not set: LogAppendTime,
-a delete horizon.
+decompresses to more than 256 MiB, uncompressed records of more than 256 MiB in a topic that
+compresses. And it refuses attributes that clients do not set: LogAppendTime, a delete horizon.
 """
 
 from typing import Any, Final, NamedTuple
@@ -99,9 +99,9 @@ def check_client_batch(
     of magic 2, for counts, offsets and sequences that do not agree, for control batches, for
     damaged records, and for a missing key in a compacted topic; CorruptRecordError for a wrong
     checksum or size; UnsupportedCodecError; InvalidTimestampError; RecordTooLargeError above
-    max.message.bytes, and for records that readers would not decompress; RecordBatchTooLargeError
-    above segment.bytes. An error about a missing key or a time has the attribute `records`: the
-    numbers, from 0, of the refused records in the batch.
+    max.message.bytes, and for records that the topic would compress and readers would not
+    decompress; RecordBatchTooLargeError above segment.bytes. An error about a missing key or a time
+    has the attribute `records`: the numbers, from 0, of the refused records in the batch.
     """
     view = byte_view(data)
     header = _one_batch(view, produce_version)

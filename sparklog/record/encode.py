@@ -1,7 +1,7 @@
 """Arrow columns to record batches (magic 2): one pass over the rows, one output per stream."""
 
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +30,6 @@ __all__ = [
     "encode",
     "encode_batches",
 ]
-
-_ALLOWS: Final = ", max.message.bytes allows"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -244,9 +242,9 @@ def _refuse(
     num_streams: int,
 ) -> NoReturn:
     if problem == kernels.TOO_LARGE:
-        is_plain = settings.codec == Codec.NONE
-        allows = _ALLOWS if is_plain else " before compression, readers take"
-        _refuse_size(row, size, settings.single_max, allows)
+        if settings.codec == Codec.NONE:
+            _refuse_size(row, size, settings.single_max)
+        _refuse_size(row, size, settings.single_max, what="bytes before compression, readers take")
     if problem == kernels.NULL_HEADER_KEY:
         raise InvalidRecordError(f"row {row} has a header without a key", row=row)
     if problem == kernels.BAD_TIMESTAMP:
@@ -262,9 +260,11 @@ def _refuse(
     )
 
 
-def _refuse_size(row: int, size: int, size_max: int, allows: str = _ALLOWS) -> NoReturn:
+def _refuse_size(
+    row: int, size: int, size_max: int, what: str = "bytes, max.message.bytes allows"
+) -> NoReturn:
     raise RecordTooLargeError(
-        f"row {row} needs a batch of {size} bytes{allows} {size_max}",
+        f"row {row} needs a batch of {size} {what} {size_max}",
         row=row,
         size=size,
         limit=size_max,

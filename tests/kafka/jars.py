@@ -26,8 +26,8 @@ SHORT_LIVED = (
     "-XX:+UnlockDiagnosticVMOptions",
     "-XX:-BytecodeVerificationRemote",
 )
-"""Options of a JVM that ends before its optimizing compiler would have paid. It takes the classes
-of its jars, which others made, as they are: to verify them is a seventh of a broker's start."""
+"""Options of a JVM that ends before its optimizing compiler would have paid. The JVM does not
+verify the classes of its jars, a seventh of a broker's start."""
 
 # What PySpark has among its own jars must not come a second time, in another version.
 SPARK_HAS = (

@@ -140,7 +140,7 @@ def _groups(
     path: str,
     blocks: Iterator[Any],
 ) -> Iterator[dict[str, "InputRows"]]:
-    """Yield the rows of each block: those of `topic`, or without it by the topics in JSON."""
+    """Yield the rows of each block by topic: `topic`, or without it those that the records name."""
     from sparklog.cli.records.input import json_rows, with_partition
 
     count, place = 0, "stdin" if path == STDIN else path

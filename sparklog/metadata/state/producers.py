@@ -164,7 +164,8 @@ class Producers:
         """
         old = sorted(place_of(one) for one in self.states.values() if one.used_ms < now_ms)
         count = len(self.states) - (PRODUCERS_MAX - PRODUCERS_MAX // 10)
-        # The place of the first that stays: one above the last that goes may not fit an int64.
+        # The mark is the place of the first that stays: an id one above that of the last that goes
+        # may not fit an int64.
         return self.since(old[count] if count < len(old) else ProducerMark(now_ms))
 
     def since(self, mark: ProducerMark) -> "Producers":

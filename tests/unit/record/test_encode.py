@@ -350,8 +350,8 @@ class TestBeforeCompression:
         with pytest.raises(RecordTooLargeError, match="row 0 .* before compression, .* 1061$"):
             self.read(plain(1, room + 1))
 
-    def test_a_batch_of_many_is_no_larger_either(self) -> None:
+    def test_a_batch_of_several_records_is_no_larger_either(self) -> None:
         assert self.read(plain(99, 100)) == 99
 
-    def test_that_never_comes_any_size_is_right(self) -> None:
+    def test_without_a_codec_there_is_no_such_limit(self) -> None:
         assert self.read(plain(1, 9999), Codec.NONE) == 1

@@ -1,16 +1,16 @@
 """Rewrite batches without the records that compaction drops (LogCleaner.cleanInto).
 
     all records stay       the batch's bytes, unchanged
-    some records go        a new batch of the others: same offsets, same times, same codec (none
-                           for more than 256 MiB of records, which readers would not decompress)
+    some records go        a new batch of the others: same offsets, same times, same codec
     no record stays        no batch, or a header without records if Kafka keeps that
     control batch          its bytes, unchanged
 
 A batch with a tombstone gets a delete horizon when it is first compacted: its base timestamp
 becomes the time from which the tombstone may go, and bit 6 of its attributes is set (KIP-534). The
 horizon is at most 2^63 - 1, the largest timestamp: then the tombstone stays for ever. Readers add
-time deltas modulo 2^64, as Java does, so that every record keeps its time under any horizon. All
-batches are of magic 2; the caller has verified the checksums.
+time deltas modulo 2^64, as Java does, so that every record keeps its time under any horizon. A
+compressed batch that might decompress to more than 256 MiB with its horizon gets none: its
+tombstones stay. All batches are of magic 2; the caller has verified the checksums.
 """
 
 from collections.abc import Callable, Iterator
@@ -150,7 +150,7 @@ def retain(
     stays = judged.is_raw | judged.is_rebuilt | judged.is_emptied
     matrix = np.stack([getattr(batches, name) for name in COLUMNS])
     _change(matrix, judged)
-    rebuilt = iter(_rebuilt(judged, matrix))
+    rebuilt = iter(_rebuilt(judged))
     pieces = [
         judged.view[start:end] if is_raw else next(rebuilt) if is_rebuilt else b""
         for start, end, is_raw, is_rebuilt in zip(
@@ -212,7 +212,10 @@ def _judged(view: Bytes, run: BatchTable, rules: Rules, max_bytes: int | None) -
     if answer < 0:
         raise damaged_record(answer, counters, run)
     kept, tombstones = verdict.sums[:, kernels.KEPT], verdict.sums[:, kernels.TOMBSTONES]
-    gets_horizon = (tombstones > 0) & ~had_horizon & (not rules.keeps_rest)
+    # A horizon lengthens time deltas; what readers would not decompress is not written.
+    most = verdict.sums[:, kernels.KEPT_BYTES] + _SHIFTED_MORE * kept
+    may_grow = (run.codec == Codec.NONE) | (most <= BATCH_BYTES_MAX)
+    gets_horizon = (tombstones > 0) & ~had_horizon & (not rules.keeps_rest) & may_grow
     is_whole = (kept == run.record_count) & (kept > 0) & ~gets_horizon
     is_raw = run.is_control | is_whole
     is_rebuilt = ~is_raw & (kept > 0)
@@ -250,11 +253,8 @@ def _change(matrix: Int64s, judged: _Judged) -> None:
     matrix[BASE_TIMESTAMP, is_emptied] = NO_TIMESTAMP
 
 
-def _rebuilt(judged: _Judged, matrix: Int64s) -> list[Bytes | bytes]:
-    """Return the records of each batch that is rebuilt, compressed with the batch's codec.
-
-    A batch has no codec if readers would not decompress it: a delete horizon lengthens time deltas.
-    """
+def _rebuilt(judged: _Judged) -> list[Bytes | bytes]:
+    """Return the records of each batch that is rebuilt, compressed with the batch's codec."""
     chosen = judged.is_rebuilt
     if not chosen.any():
         return []
@@ -274,12 +274,10 @@ def _rebuilt(judged: _Judged, matrix: Int64s) -> list[Bytes | bytes]:
         out,
         ends,
     )
-    is_large = np.diff(ends, prepend=0) > BATCH_BYTES_MAX
-    matrix[ATTRIBUTES, np.flatnonzero(chosen)[is_large]] &= ~layout.CODEC_MASK
-    codecs = np.where(is_large, Codec.NONE, judged.run.codec[chosen])
+    bounds = pairwise([0, *ends.tolist()])
     return [
         out[start:end] if codec == Codec.NONE else _compressor(codec)(out[start:end].data)
-        for codec, (start, end) in zip(codecs.tolist(), pairwise([0, *ends.tolist()]), strict=True)
+        for codec, (start, end) in zip(judged.run.codec[chosen].tolist(), bounds, strict=True)
     ]
 
 

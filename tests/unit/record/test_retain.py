@@ -325,17 +325,20 @@ class TestTombstone:
 
         assert records_left(made(records, 6)) == records
 
-    @pytest.mark.parametrize(("limit", "codec"), [(2219, Codec.NONE), (2220, Codec.ZSTD)])
-    def test_that_grows_too_large_to_decompress_has_no_codec(
-        self, limit: int, codec: Codec, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
+    def test_gets_no_horizon_with_which_readers_would_not_decompress_it(
+        self, codec: Codec, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("sparklog.record.retain.BATCH_BYTES_MAX", limit)
+        monkeypatch.setattr("sparklog.record.retain.BATCH_BYTES_MAX", 2248)
         records = [Record(5, T0, b"k", None), Record(6, T0, b"l", bytes(2200))]
-        plain = made(records, 6, int(Codec.ZSTD))
-        found = retained(compressed(plain, Codec.ZSTD), naive.Rules(now_ms=NOW))
+        rules = naive.Rules(now_ms=NOW, delete_retention_ms=FOR_EVER)
+        data = compressed(made(records, 6, int(codec)), codec)
+        assert retained(data, rules).delete_horizon_ms == FOR_EVER
 
-        assert found.batches.codec.tolist() == [codec]
+        monkeypatch.setattr("sparklog.record.retain.BATCH_BYTES_MAX", 2247)
+        found = retained(data, rules)
         assert Log(found.data.tobytes()).read() == records
+        assert found.delete_horizon_ms == (FOR_EVER if codec == Codec.NONE else None)
 
     @pytest.mark.parametrize("retention_ms", [FOR_EVER - NOW, FOR_EVER - NOW + 1, FOR_EVER])
     @pytest.mark.parametrize("time", [-(2**63), -1, NOW, FOR_EVER])

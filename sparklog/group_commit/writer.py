@@ -21,6 +21,7 @@ import pyarrow as pa
 from sparklog.errors import InvalidRecordError, OffsetOutOfRangeError, SparklogError, UsageError
 from sparklog.group_commit.edit import PLANS_MAX, counting, group_edit, is_passing, topic_edit
 from sparklog.group_commit.rows import (
+    Int32s,
     Request,
     columns_of,
     content_crc32c,
@@ -30,7 +31,7 @@ from sparklog.group_commit.rows import (
 )
 from sparklog.group_commit.share import Counts, Outcome, Planned, Share, Slot, Written, together
 from sparklog.group_commit.slices import Records, write_slices
-from sparklog.log.names import check_not_internal
+from sparklog.log.names import OFFSET_MAX, check_not_internal
 from sparklog.log_writer import (
     SharedSegment,
     SharedSegments,
@@ -56,7 +57,7 @@ class _Batch:
     """The records of a share to write, and the outcome of the newest try to commit them."""
 
     def __init__(self, planned: Planned, table: RecordColumns, rows: range) -> None:
-        """`rows` of the table are the records."""
+        """`rows` of the table are the records. Raises as `partitions_of` and `_check_room`."""
         self.share, self.plan, self.slots = planned.share, planned.plan, planned.slots
         self.name, self.topic_id = self.plan.topic.name, self.plan.topic.topic_id
         requests = [slot.request for slot in self.slots]
@@ -65,6 +66,7 @@ class _Batch:
         self.partitions = partitions_of(
             requests, lambda: self.records.columns, self.plan, planned.partitioner, count
         )
+        _check_room(self.plan, self.partitions)
         self.ranks = ranks_of(self.partitions, count)
         self._spans = key_spans(requests, self.partitions, self.ranks)
         self._content = {
@@ -184,8 +186,7 @@ class GroupWriter:
             again += batch.share.after_refusal(refusal)
         if written:
             self._commit(written)
-            for batch in written:
-                again += self._settled(batch)
+            again += [batch.share for batch in written if not self._is_settled(batch)]
         return again
 
     def _batches(
@@ -284,20 +285,18 @@ class GroupWriter:
         topics = [batch.topic_id for batch in batches]
         self._catalog.log.commit(counting(plan, self._counts), topics)
 
-    def _settled(self, batch: _Batch) -> list[Share]:
-        """Give the requests of a batch their outcome; return shares that must be written again."""
+    def _is_settled(self, batch: _Batch) -> bool:
+        """Give the requests of a batch their outcome; False if they must be written again."""
         if batch.is_known:
-            return [batch.share]
+            return False
         if batch.error is None:
             batch.settle()
-            return []
+            return True
         batch.share.plans += 1
         if is_passing(batch.error) and batch.share.plans < PLANS_MAX:
-            return [batch.share]
-        if isinstance(batch.error, OffsetOutOfRangeError):  # one partition has too few offsets left
-            return batch.share.after_refusal(batch.error)
+            return False
         batch.share.settle(batch.error)
-        return []
+        return True
 
     def _partitioner(self, plan: WritePlan) -> Partitioner:
         """Return the topic's partitioner, whose state lasts from group to group."""
@@ -309,6 +308,19 @@ class GroupWriter:
         if len(self._partitioners) > PARTITIONERS_MAX:
             del self._partitioners[next(iter(self._partitioners))]
         return found
+
+
+def _check_room(plan: WritePlan, partitions: Int32s) -> None:
+    """Raise OffsetOutOfRangeError if a partition has too few offsets left for its records."""
+    if max(plan.end_offsets.values(), default=0) + len(partitions) <= OFFSET_MAX:
+        return
+    for number, count in enumerate(np.bincount(partitions).tolist()):
+        end = plan.end_offsets.get(number, 0)
+        if end + count > OFFSET_MAX:
+            raise OffsetOutOfRangeError(
+                f"{plan.topic.name}-{number}: {count} records at the log end offset {end}: the "
+                f"partition has {OFFSET_MAX - end} offsets left"
+            )
 
 
 def _replayed(

@@ -110,11 +110,11 @@ class TestGroup:
         self, writer: Writer, log_dir: str
     ) -> None:
         fill(log_dir, 2**63 - 2)
-        texts = [("ab", 0), ("c", 1), ("d", 0), ("e", 0)]
+        texts = [("ab", 0), ("cc", 1), ("d", 0), ("e", 0)]
         found = writer.to("t", *(Request(rows(*text, partition=at)) for text, at in texts))
 
         full = OffsetOutOfRangeError
-        assert found == [full, [(1, 0)], [(0, 2**63 - 2)], full]
+        assert found == [full, [(1, 0), (1, 1)], [(0, 2**63 - 2)], full]
 
     def test_to_a_topic_that_is_not_there(self, writer: Writer) -> None:
         assert writer.to("u", Request(rows("a"))) == [UnknownTopicError]

@@ -382,9 +382,10 @@ class AdminClient:
         """Abort the open transaction that begins at this offset of a partition.
 
         It is for a transaction without a transactional id here, as an import may leave one. Raises
-        UnknownTopicError; InvalidTxnStateError if none is open from there on, or if the log has its
-        marker already; CorruptRecordError and MissingFileError of the segments that are searched
-        for it.
+        UnknownTopicError; InvalidTxnStateError if none is open from there on, if the log has its
+        marker already, or if it has ended meanwhile; InvalidProducerEpochError if its producer has
+        begun another one; CorruptRecordError and MissingFileError of the segments that are searched
+        for a marker.
         """
         self._transactions.abort_at(place_of(partition), whole(start_offset, "start offset"))
 

@@ -65,15 +65,17 @@ class TransactionAdmin:
         self._transactions.describe(transactional_id)
         if not self._transactions.abort(transactional_id):
             raise InvalidTxnStateError(
-                f"transactional id {transactional_id!r} has no open transaction"
+                f"transactional id {transactional_id!r} has no open transaction, or has begun "
+                "another one meanwhile"
             )
 
     def abort_at(self, place: TopicPartition, start_offset: int) -> None:
         """Abort the open transaction that begins at an offset of a partition.
 
-        Raises UnknownTopicError, InvalidTxnStateError if none is open from there on, or if the log
-        has its marker already, CorruptRecordError and MissingFileError of the segments that are
-        searched for one.
+        Raises UnknownTopicError, InvalidTxnStateError if none is open from there on, if the log has
+        its marker already, or if it has ended meanwhile, InvalidProducerEpochError if its producer
+        has begun another one, CorruptRecordError and MissingFileError of the segments that are
+        searched for a marker.
         """
         topic = self._catalog.topic(place.topic)
         log = self._catalog.partition(topic, place.partition)
@@ -87,7 +89,11 @@ class TransactionAdmin:
         producer_id = found[0].producer_id
         state = log.producers.get(producer_id)
         producer = Producer(producer_id, state.epoch if state else 0)
-        self._transactions.abort_in(TransactionPartition(topic.topic_id, place.partition), producer)
+        at = TransactionPartition(topic.topic_id, place.partition)
+        if not self._transactions.abort_in(at, producer):
+            raise InvalidTxnStateError(
+                f"{log.name}: the transaction from offset {start_offset} on has ended meanwhile"
+            )
 
 
 def _described(image: Image, one: TransactionalId) -> TransactionDescription:

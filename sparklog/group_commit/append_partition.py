@@ -154,8 +154,8 @@ def _check_room(
     """Raise OffsetOutOfRangeError unless the batch fits, and the markers of open transactions.
 
     `end` is the log end offset before the batch; `opened` has the producers of transactions that
-    are open then. Without an offset for its marker no transaction could end. Other writers, also
-    those that bring offsets, do not keep offsets for markers.
+    are open then. Without an offset for its marker no transaction could end. Other writers keep
+    none for markers, also if their records have offsets of their own.
     """
     markers = len(opened) + (batch.is_transactional and batch.producer_id not in opened)
     if end + batch.record_count + markers > OFFSET_MAX:

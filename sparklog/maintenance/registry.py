@@ -143,7 +143,7 @@ JOBS: Final[Mapping[str, ScheduledJob]] = {
             {
                 "repair": JobOption(
                     "Rebuild indexes; put damaged logs aside and go on with their sound batches; "
-                    "close or enter open transactions that the metadata have wrongly."
+                    "close or enter transactions where the metadata are wrong about them."
                 ),
                 "records": JobOption("Also decode every record."),
                 "table": JobOption("Also compare the tables of topics with their logs."),

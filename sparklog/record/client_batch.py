@@ -99,9 +99,9 @@ def check_client_batch(
     of magic 2, for counts, offsets and sequences that do not agree, for control batches, for
     damaged records, and for a missing key in a compacted topic; CorruptRecordError for a wrong
     checksum or size; UnsupportedCodecError; InvalidTimestampError; RecordTooLargeError above
-    max.message.bytes, and for records that the topic would compress and readers would not
-    decompress; RecordBatchTooLargeError above segment.bytes. An error about a missing key or a time
-    has the attribute `records`: the numbers, from 0, of the refused records in the batch.
+    max.message.bytes, and above 256 MiB of uncompressed records if the topic compresses;
+    RecordBatchTooLargeError above segment.bytes. An error about a missing key or a time has the
+    attribute `records`: the numbers, from 0, of the refused records in the batch.
     """
     view = byte_view(data)
     header = _one_batch(view, produce_version)

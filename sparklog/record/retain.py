@@ -79,7 +79,7 @@ class Retained:
     batches: BatchTable
     min_timestamp: int | None
     delete_horizon_ms: int | None
-    """The earliest time from which a tombstone in them may go; None without tombstones."""
+    """The earliest delete horizon of a batch with tombstones; None if no such batch has one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +94,7 @@ class _Judged:
     horizon: Int64s
     """For each batch the delete horizon (ms) it has or gets; meaningless without tombstones."""
     gets_horizon: Mask
-    """Batches with a tombstone and still without a delete horizon."""
+    """Batches that get their delete horizon now."""
     is_raw: Mask
     is_rebuilt: Mask
     is_emptied: Mask
@@ -212,10 +212,10 @@ def _judged(view: Bytes, run: BatchTable, rules: Rules, max_bytes: int | None) -
     if answer < 0:
         raise damaged_record(answer, counters, run)
     kept, tombstones = verdict.sums[:, kernels.KEPT], verdict.sums[:, kernels.TOMBSTONES]
-    # A horizon lengthens time deltas; what readers would not decompress is not written.
+    # A horizon lengthens time deltas, and readers would not decompress a larger batch.
     most = verdict.sums[:, kernels.KEPT_BYTES] + _SHIFTED_MORE * kept
-    may_grow = (run.codec == Codec.NONE) | (most <= BATCH_BYTES_MAX)
-    gets_horizon = (tombstones > 0) & ~had_horizon & (not rules.keeps_rest) & may_grow
+    has_room = (run.codec == Codec.NONE) | (most <= BATCH_BYTES_MAX)
+    gets_horizon = (tombstones > 0) & ~had_horizon & (not rules.keeps_rest) & has_room
     is_whole = (kept == run.record_count) & (kept > 0) & ~gets_horizon
     is_raw = run.is_control | is_whole
     is_rebuilt = ~is_raw & (kept > 0)

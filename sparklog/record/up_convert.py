@@ -28,7 +28,7 @@ def up_convert(data: Buffer, batches: BatchTable) -> Iterator[tuple[Buffer, Batc
     """Yield `batches`, at least one, as runs of magic 2, each with the bytes that it lies in.
 
     A run that is of magic 2 already is yielded as it is. Raises CorruptRecordError, with position
-    in `data` and base offset, for a damaged message, after all runs before it were yielded.
+    in `data` and base offset, for a damaged message, after all before it was yielded.
     """
     for run in _alike(batches):
         if run.magic[0] == layout.MAGIC_V2:

@@ -73,7 +73,7 @@ def _struct(df: DataFrame, column: str, schema: StructType | str | DataFrame | N
 def _refuse_alike(df: DataFrame, column: str, names: list[str]) -> None:
     """Raise SchemaError for fields that Spark does not tell apart, as `id` and `ID`."""
     setting = df.sparkSession.conf.get("spark.sql.caseSensitive") or ""
-    is_exact = setting.lower() == "true"
+    is_exact = setting.strip().lower() == "true"
     keys = names if is_exact else [name.lower() for name in names]
     counts = Counter(keys)
     alike = [name for name, key in zip(names, keys, strict=True) if counts[key] > 1]
@@ -82,7 +82,7 @@ def _refuse_alike(df: DataFrame, column: str, names: list[str]) -> None:
         advice = ", or set spark.sql.caseSensitive=true to read both" if differ else ""
         raise SchemaError(
             f"column {column}: fields {', '.join(alike)} have the same name to Spark: give a "
-            f"schema with one of them{advice}",
+            f"schema with one of each{advice}",
             column=column,
         )
 

@@ -184,11 +184,11 @@ class Transactions:
         ended = self.ends.end(lambda image: to_time_out(image, transactional_id, number))
         return ended is not None
 
-    def abort_in(self, place: TransactionPartition, producer: Producer) -> None:
+    def abort_in(self, place: TransactionPartition, producer: Producer) -> bool:
         """Abort the transaction that a producer has open in a partition, in all its partitions.
 
         A transaction without a transactional id, as in an imported log, ends in this partition
-        only. Nothing ends if the transaction is over once the log is searched. Raises
+        only. Returns False if the transaction is over once the log is searched. Raises
         InvalidProducerEpochError for an older epoch than that of the producer in the partition
         (ProducerAppendInfo.checkProducerEpoch), and as `to_abort_in`, `check_unended` and
         `Ends.end`.
@@ -210,7 +210,7 @@ class Transactions:
             newest = to_abort_in(image, place, producer)
             return newest if newest.ends_as(found) else None
 
-        self.ends.end(decide)
+        return self.ends.end(decide) is not None
 
     def expire(self, before_ms: int) -> None:
         """Forget the ids that have no open transaction and were last used before `before_ms`.

@@ -73,7 +73,7 @@ def first_marker(
     """Return the first marker of a transaction's producer behind its first record.
 
     None if there is none, or if a gap of offsets comes first: the marker may have been there. Reads
-    only the segments whose rows have the producer, do not say which they have, or that have gaps.
+    only segments that have gaps, and those whose rows name the producer or no producers.
     `directory` is the topic's. Raises CorruptRecordError and MissingFileError, with the file.
     """
     due = max(one.first_offset, log.log_start_offset)

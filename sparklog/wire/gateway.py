@@ -325,7 +325,8 @@ class Gateway:
             self._all_left.clear()
             await self._all_left.wait()
         await self.transaction_ends.close()
-        self._scrapes.shutdown(wait=False, cancel_futures=True)  # none that has not begun is read
+        for pool in (self._scrapes, self._aborts):  # nobody waits for these any more
+            pool.shutdown(wait=False, cancel_futures=True)
         for pool in (
             self._lookups,
             self._claims,

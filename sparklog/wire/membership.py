@@ -7,7 +7,8 @@ compared.
 
     node id     the given one; else that of a broker with the same addresses, which is this gateway
                 before a crash; else the smallest free one. A gateway that was declared dead, and
-                whose id another one has got since, takes a free one, unless its id was given
+                whose id another one has got since, takes a free one. While another gateway has its
+                given id, or without a given id its addresses, it waits instead
 """
 
 import logging
@@ -121,21 +122,26 @@ class Membership:
     def _join_again(self) -> None:
         """Register again; with a free node id if another gateway has got this one's.
 
-        Raises DuplicateBrokerRegistrationError while a gateway at the same addresses is registered,
-        and while another one has a node id that the configuration gives.
+        Raises DuplicateBrokerRegistrationError while another gateway has the given id, or without a
+        given id the addresses of this one.
         """
-        before = self._own.node_id
+        before = own = self._own
 
         def plan(image: Image) -> Edit | Done:
-            found = before if self._is_given else _node_id(image, self._own.endpoints)
-            if found in image.brokers or before in image.brokers:
-                self._own = self._own._replace(node_id=found)
-            return with_broker(image, self._own)
+            nonlocal own
+            found = before.node_id
+            if not self._is_given:
+                found = _node_id(image, before.endpoints)
+                is_taken = found in image.brokers or before.node_id in image.brokers
+                found = found if is_taken else before.node_id
+            own = before._replace(node_id=found)
+            return with_broker(image, own)
 
         self._log.commit(plan)
+        self._own = own
         self._show()
         told = "broker %d was declared dead: it joins again, as broker %d"
-        log.warning(told, before, self._own.node_id)
+        log.warning(told, before.node_id, own.node_id)
 
     def leave(self) -> None:
         """Give the node id back. Raises as `MetadataLog.commit`."""

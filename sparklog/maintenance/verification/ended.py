@@ -12,14 +12,13 @@ A transaction that has ended stays open if a record of it lies before a gap of o
 marker may have been, or if its producer has written since the walk. A later transaction of the same
 producer stays open for the same reasons. A transaction that is open in truth, and that the metadata
 do not have, or have from a later offset on, is entered: until its end readers wait at its first
-record. The partition stays as it is if the producer of such a transaction has written since the
-walk. No transactional id changes: the end of one writes markers only where the metadata have a
-transaction open.
+record. If a producer whose transaction would be entered has written since the walk, its partition
+stays as it is. No transactional id changes: the end of one writes markers only where the metadata
+have a transaction open.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import starmap
 from typing import NamedTuple
 
@@ -111,11 +110,10 @@ def settle(
     if not wrong:
         return settled
     image, ids = context.image(topic), context.catalog.image().transactional_ids
-    tell = partial(_line, image, ids)
-    lines = {one: tell(one) for one in wrong}
+    lines = {one: _line(image, ids, one) for one in wrong}
     if is_mending:
         walks = list(_walks(context, image, wrong, settled))
-        lines |= {one: tell(one) for walk in walks for one in walk.unnamed if one not in lines}
+        lines |= {one: _line(image, ids, one) for walk in walks for one in walk.unnamed}
         plan = _Plan(walks)
         failure: SparklogError | None = None
         try:
@@ -125,9 +123,11 @@ def settle(
         except SparklogError as error:  # what is known of the topic's segments is told all the same
             failure = error
             plan.done.clear()
-        ids = context.catalog.image().transactional_ids  # it may have ended during the walk
+        if plan.done:
+            ids = context.catalog.image().transactional_ids  # they may have ended during the walk
         for one in plan.done:
-            line = f"{lines.pop(one)}: {_done(one)}"
+            del lines[one]
+            line = f"{_line(image, ids, one)}: {_done(one)}"
             by_hand = _by_hand(image, ids, one)
             (settled.problems if by_hand else settled.notes).append(line + by_hand)
         settled.count = len(plan.done)
@@ -192,8 +192,10 @@ def _walks(
         log = image.partition(number)
         low = log.log_start_offset
         # What is open in truth may begin below the log start, in a segment that reaches above it.
-        firsts = ((isinstance(one, Ended), one.opened.first_offset) for one in some)
-        start = min(max(first, low) if has_ended else first for has_ended, first in firsts)
+        start = min(
+            max(one.opened.first_offset, low) if isinstance(one, Ended) else one.opened.first_offset
+            for one in some
+        )
         works.append(
             WalkWork(
                 files=context.files,

@@ -38,9 +38,9 @@ class WalkWork:
 class Walked:
     """The transactions in a part of a log. `add` takes all batches of the part, in order.
 
-    `opened` has the first record of each producer behind its last marker. `shown` are aborted
-    transactions with a record that a row does not hide. `unknown` has the first record of each
-    transaction whose marker may be lost, by producer.
+    `opened` has the first record of each producer behind its last marker and the last gap. `shown`
+    are aborted transactions with a record that a row does not hide. `unknown` has the first record
+    of each transaction whose marker may be lost, by producer.
     """
 
     def __init__(self, start: int) -> None:

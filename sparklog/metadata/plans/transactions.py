@@ -256,7 +256,7 @@ class Ending(NamedTuple):
     next_id: int | None = None
 
     def ends_as(self, other: "Ending") -> bool:
-        """Whether both end the same transaction; all of NOT_AN_ID count as one."""
+        """Whether both end the same transaction of an id, or both end one without an id."""
         mine, others = self.before, other.before
         return (mine.transactional_id, mine.number) == (others.transactional_id, others.number)
 
@@ -292,7 +292,7 @@ def to_end(
 def to_abort(image: Image, transactional_id: str, number: int | None = None) -> Ending | None:
     """Return the end that an administrator decides on: an abort that fences the producer.
 
-    None if no transaction is open, or if it is not that of `number` (None: any).
+    None if no transaction is open, or with `number` not the one of this number.
     """
     found = _to_abort_open(image, transactional_id)
     if found is None or number not in (None, found.before.number):

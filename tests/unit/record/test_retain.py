@@ -12,6 +12,7 @@ from sparklog.errors import CorruptRecordError
 from sparklog.model import Codec
 from sparklog.record.batches import BatchTable
 from sparklog.record.checksum import verify_checksums
+from sparklog.record.decode import decode
 from sparklog.record.retain import Retained, Rules, retain, retain_in_parts
 from sparklog.record.scan import scan_batches
 from tests import golden
@@ -333,7 +334,9 @@ class TestTombstone:
         records = [Record(5, T0, b"k", None), Record(6, T0, b"l", bytes(2200))]
         rules = naive.Rules(now_ms=NOW, delete_retention_ms=FOR_EVER)
         data = compressed(made(records, 6, int(codec)), codec)
-        assert retained(data, rules).delete_horizon_ms == FOR_EVER
+        found = retained(data, rules)
+        assert found.delete_horizon_ms == FOR_EVER
+        assert decode(found.data, found.batches, max_bytes=2248).num_rows == 2
 
         monkeypatch.setattr("sparklog.record.retain.BATCH_BYTES_MAX", 2247)
         found = retained(data, rules)

@@ -94,6 +94,17 @@ class TestUpConvert:
             list(up_convert(bytes(cut), scan_batches(bytes(cut)).batches))
         assert caught.value.position == len(message(RECORDS[0], 1))
 
+    def test_names_the_place_of_damage_behind_sound_ones_of_its_run(self) -> None:
+        sound = b"".join(wrapper([one], 1) for one in RECORDS[:2])
+        cut = bytearray(sound + wrapper(RECORDS[2:], 1))
+        cut[-1] ^= 1
+        parts = up_convert(bytes(cut), scan_batches(bytes(cut)).batches)
+
+        assert decode(*next(parts)).num_rows == 1
+        with pytest.raises(CorruptRecordError) as caught:
+            list(parts)
+        assert caught.value.position == len(sound)
+
     @pytest.mark.parametrize("magic", [0, 1])
     def test_takes_no_more_memory_than_one_may_need(
         self, magic: int, monkeypatch: pytest.MonkeyPatch

@@ -73,8 +73,7 @@ class TestOptions:
         with pytest.raises(InvalidOptionError, match=f"(?i)option {name} is not allowed here"):
             stream_history(spark, "log", "t", lambda _: pytest.fail("written"), "c", **options)
 
-    def test_without_a_meaning_are_not_given_to_the_second_query(self) -> None:
-        """It would warn about them again."""
+    def test_without_a_meaning_are_left_out(self) -> None:
         options = {"kafka.client.id": "x", "kafka.isolation.level": "read_committed"}
 
         with pytest.warns(SparklogWarning, match="option kafka.client.id has no meaning"):

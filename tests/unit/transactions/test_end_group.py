@@ -125,7 +125,7 @@ class TestGroup:
         assert instance.values(isolation=READ_UNCOMMITTED)[1] == ["a", "b", "c", "d"]
         assert not image.transactional_ids.open
 
-    def test_finds_room_for_the_markers_of_a_full_log(self, instance: Instance) -> None:
+    def test_has_room_for_its_markers_in_a_full_log(self, instance: Instance) -> None:
         fill(instance.catalog.files.uri, 2**63 - 5)
         a, b, c = (Client(instance, name) for name in "abc")
         for one in (a, b, c):
@@ -137,9 +137,10 @@ class TestGroup:
             OffsetOutOfRangeError,
             OffsetOutOfRangeError,
         ]
-        ends = [end(a), end(b)]
-        write(instance, [slot(instance, "x")], *ends)
+        ends, refused = [end(a), end(b)], slot(instance, "x")
+        write(instance, [refused], *ends)
         assert [told(one) for one in ends] == [1, 1]
+        assert isinstance(refused.outcome, OffsetOutOfRangeError)
         assert instance.log().log_end_offset == 2**63 - 1
 
     def test_its_image_has_all_edits(self, instance: Instance) -> None:

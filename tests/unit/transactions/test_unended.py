@@ -234,7 +234,15 @@ class TestAbortOfOneThatEndsMeanwhile:
         assert instance.values()[0] == ["a", "b"]
 
     def test_in_a_partition(self, instance: Instance, client: Client) -> None:
-        instance.transactions.abort_in(place(instance), client.producer)
+        assert not instance.transactions.abort_in(place(instance), client.producer)
+
+        client.commit()
+        assert instance.values()[0] == ["a", "b"]
+
+    def test_at_an_offset(self, instance: Instance, client: Client) -> None:
+        admin = AdminClient(instance.catalog.files.uri)
+        with pytest.raises(InvalidTxnStateError, match="from offset 0 on has ended meanwhile"):
+            admin.abort_transaction_at(("t", 0), 0)
 
         client.commit()
         assert instance.values()[0] == ["a", "b"]

@@ -96,9 +96,11 @@ def _names(names: Iterable[str] | None) -> tuple[str, ...] | None:
 def _owned(topics: Iterable[Any] | None) -> Partitions | None:
     if topics is None:
         return None
-    ids = (topic_id_of(one.topic_id.bytes if one.topic_id else NO_TOPIC_ID) for one in topics)
-    pairs = zip(ids, topics, strict=True)
-    return frozenset((topic_id, number) for topic_id, one in pairs for number in one.partitions)
+    found = (
+        (one.topic_id.bytes if one.topic_id else NO_TOPIC_ID, one.partitions) for one in topics
+    )
+    pairs = ((topic_id_of(id_bytes), numbers) for id_bytes, numbers in found)
+    return frozenset((topic_id, number) for topic_id, numbers in pairs for number in numbers)
 
 
 def _by_topic(places: Partitions) -> Iterator[tuple[str, list[int]]]:

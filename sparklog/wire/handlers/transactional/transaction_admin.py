@@ -29,7 +29,7 @@ NO_TIME: Final = -1
 log: Final = logging.getLogger("sparklog.gateway")
 
 Fields = dict[str, Any]
-_Abort = Callable[[], None]
+_Abort = Callable[[], object]
 """Aborts the transaction that a producer has open in a partition, in all its partitions."""
 
 

@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _shares_a_broker(item: pytest.Item) -> bool:
-    """Whether it uses the broker, or the cluster, of all tests of its folder."""
+    """Return True if a test uses the broker or the cluster that the tests of its folder share."""
     marks = {mark.name for mark in item.iter_markers()}
     return "spark" not in marks and not marks.isdisjoint(("kafka", "cluster"))
 

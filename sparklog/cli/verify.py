@@ -32,7 +32,7 @@ class VerifyArguments(CommonArguments):
         typer.Option(
             "--repair",
             help="Rebuild indexes; move damaged logs aside, keep sound batches; close or enter "
-            "open transactions that the metadata have wrongly.",
+            "transactions where the metadata are wrong about them.",
         ),
     ] = False
     records: Annotated[bool, typer.Option("--records", help="Decode every record, too.")] = False

@@ -6,14 +6,13 @@ from typing import Final
 
 import numpy as np
 
-from sparklog.errors import CorruptRecordError
 from sparklog.log.lookup import checked_floor
 from sparklog.log.windows import WINDOW_BYTES, windows
 from sparklog.log_reader.isolation import committed
 from sparklog.log_reader.opened import ask, damage_in, opened_ahead, scanned
 from sparklog.metadata.state.image import Slice
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
-from sparklog.record.batches import BatchTable
+from sparklog.record.batches import BatchTable, in_parts
 from sparklog.record.decode import ALL, DecodedRecords
 from sparklog.storage.files import Files
 
@@ -72,7 +71,7 @@ def decoded_in_groups(
     most. Raises the errors of `decoder`, after the records of all batches before the damage.
     """
     for group in _groups(batches, rows_max):
-        yield from _records(decoder, group)
+        yield from in_parts(group, decoder, DECOMPRESSED_BYTES_MAX)
 
 
 def _groups(batches: BatchTable, rows_max: int) -> Iterator[BatchTable]:
@@ -86,20 +85,6 @@ def _groups(batches: BatchTable, rows_max: int) -> Iterator[BatchTable]:
     before = np.cumsum(weight) - weight
     group = np.floor(before * (np.ceil(total) / total)).astype(np.int64)
     yield from batches.cut(np.diff(group))
-
-
-def _records(decoder: Decoder, batches: BatchTable) -> Iterator[DecodedRecords]:
-    """Decode a group; if it is too large or damaged, in halves, so that all sound records come."""
-    count = len(batches)
-    try:
-        records = decoder(batches, None if count == 1 else DECOMPRESSED_BYTES_MAX // count)
-    except CorruptRecordError:
-        if count == 1:
-            raise
-        for half in (batches.slice(0, count // 2), batches.slice(count // 2)):
-            yield from _records(decoder, half)
-        return
-    yield records
 
 
 def _parts(records: DecodedRecords, rows_max: int) -> Iterator[DecodedRecords]:

@@ -1,14 +1,15 @@
 """A table of record batches: the fields of their headers, one numpy column per field."""
 
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sparklog.errors import CorruptRecordError
 from sparklog.record import layout
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ Buffer: TypeAlias = "bytes | bytearray | memoryview | mmap.mmap | NDArray[np.uin
 """An object whose bytes can be read without a copy."""
 
 Int64s: TypeAlias = NDArray[np.int64]
+Part = TypeVar("Part")
 
 
 def byte_view(data: Buffer) -> NDArray[np.uint8]:
@@ -171,6 +173,27 @@ class BatchTable:
     def _flag(self, mask: int) -> NDArray[np.bool_]:
         flag: NDArray[np.bool_] = (self.magic == layout.MAGIC_V2) & (self.attributes & mask != 0)
         return flag
+
+
+def in_parts(
+    batches: BatchTable, opened: Callable[[BatchTable, int | None], Part], max_bytes: int
+) -> Iterator[Part]:
+    """Yield `opened` of batches, at least one, in parts that memory can hold; mostly there is one.
+
+    `opened` gets the batches of a part, and the most bytes that each of them may decompress to. So
+    several batches of a part have `max_bytes` at most; a part of one batch gets None. Raises the
+    CorruptRecordError of `opened` for a single batch, after all parts before it were yielded.
+    """
+    count = len(batches)
+    try:
+        part = opened(batches, None if count == 1 else max_bytes // count)
+    except CorruptRecordError:
+        if count == 1:
+            raise
+        for half in (batches.slice(0, count // 2), batches.slice(count // 2)):
+            yield from in_parts(half, opened, max_bytes)
+        return
+    yield part
 
 
 def with_offsets_raised(

@@ -22,11 +22,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sparklog.errors import CorruptRecordError
 from sparklog.model import NO_TIMESTAMP, Codec
 from sparklog.record import layout
 from sparklog.record.batch_settings import BATCH_BYTES_MAX
-from sparklog.record.batches import COLUMNS, BatchTable, Buffer, byte_view
+from sparklog.record.batches import COLUMNS, BatchTable, Buffer, byte_view, in_parts
 from sparklog.record.checksum import put_checksums
 from sparklog.record.codecs.compression import compressor
 from sparklog.record.kernels import retain as kernels
@@ -114,22 +113,15 @@ def retain_in_parts(
 ) -> Iterator[Retained]:
     """Yield what `retain` returns for `batches`, at least one, in parts that memory can hold.
 
-    Mostly there is one part. Several batches of a part decompress to BATCH_BYTES_MAX at most, which
-    one batch alone may have. `rules_of` returns the rules of the batches of a part. Raises as
-    `retain`, after all parts before the damage were yielded.
+    Several batches of a part decompress to BATCH_BYTES_MAX at most, which one batch alone may have.
+    `rules_of` returns the rules of the batches of a part. Raises as `retain`, after all parts
+    before the damage were yielded (`in_parts`).
     """
-    count = len(batches)
-    try:
-        found = retain(
-            data, batches, rules_of(batches), shift=shift, max_bytes=BATCH_BYTES_MAX // count
-        )
-    except CorruptRecordError:
-        if count == 1:
-            raise
-        for half in (batches.slice(0, count // 2), batches.slice(count // 2)):
-            yield from retain_in_parts(data, half, rules_of, shift=shift)
-        return
-    yield found
+
+    def retained(part: BatchTable, max_bytes: int | None) -> Retained:
+        return retain(data, part, rules_of(part), shift=shift, max_bytes=max_bytes)
+
+    return in_parts(batches, retained, BATCH_BYTES_MAX)
 
 
 def retain(

@@ -11,11 +11,10 @@ from typing import Final
 
 import numpy as np
 
-from sparklog.errors import CorruptRecordError
 from sparklog.model import Codec, TimestampType
 from sparklog.record import layout
 from sparklog.record.batch_settings import BATCH_BYTES_MAX
-from sparklog.record.batches import BatchTable, Buffer
+from sparklog.record.batches import BatchTable, Buffer, in_parts
 from sparklog.record.decode import DecodedRecords, decode
 from sparklog.record.encode import BatchSettings, EncodedStream, encode
 from sparklog.record.rows import RecordColumns
@@ -53,18 +52,13 @@ def _alike(batches: BatchTable) -> Iterator[BatchTable]:
 
 
 def _converted(data: Buffer, run: BatchTable) -> Iterator[tuple[Buffer, BatchTable]]:
-    """Yield a run of one kind, converted, in parts that memory can hold (`retain_in_parts`)."""
-    count = len(run)
+    """Yield a run of one kind, converted, in parts that memory can hold (`in_parts`)."""
     columns = ("key", "value", "offset", "timestamp")
-    try:
-        records = decode(data, run, columns=columns, max_bytes=BATCH_BYTES_MAX // count)
-    except CorruptRecordError:
-        if count == 1:
-            raise
-        for half in (run.slice(0, count // 2), run.slice(count // 2)):
-            yield from _converted(data, half)
-        return
-    yield _encoded(run, records)
+
+    def converted(part: BatchTable, max_bytes: int | None) -> tuple[Buffer, BatchTable]:
+        return _encoded(part, decode(data, part, columns=columns, max_bytes=max_bytes))
+
+    return in_parts(run, converted, BATCH_BYTES_MAX)
 
 
 def _encoded(run: BatchTable, records: DecodedRecords) -> tuple[Buffer, BatchTable]:

@@ -56,7 +56,7 @@ class Membership:
         self._incarnation = incarnation
         self._own = Broker(-1, incarnation, ())
         self._is_given = False
-        """Whether the configuration gives the node id."""
+        """True if the node id comes from the configuration."""
         self._count = 0
         self._seen: dict[int, _Seen] = {}
         self.rest_ms = HEARTBEAT_MS

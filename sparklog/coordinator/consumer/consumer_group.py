@@ -59,7 +59,7 @@ class ConsumerGroup:
         """The member ids of static members, by instance id."""
         self._subscriptions = Subscriptions()
         self._must_check_targets = False
-        """Whether the targets were loaded: who made them may not have matched all expressions."""
+        """True until the assignor has checked targets that another instance has made."""
         self._limits = limits
         self._timers = timers
 

@@ -256,7 +256,7 @@ class Ending(NamedTuple):
     next_id: int | None = None
 
     def ends_as(self, other: "Ending") -> bool:
-        """Whether both end the same transaction of an id, or both end one without an id."""
+        """Return True if both end one transaction. Without ids, the caller compares partitions."""
         mine, others = self.before, other.before
         return (mine.transactional_id, mine.number) == (others.transactional_id, others.number)
 

@@ -39,13 +39,13 @@ def run(settings: Settings) -> list[Figure]:
     """Measure commits of one process and of several, and a log dir of a million segments."""
     # Each log dir has a new directory: files are made slowly where others were just deleted.
     place, rounds = settings.directory, 1 if settings.quick else settings.rounds
-    return [*_one_process(place / "one"), *_processes(place, rounds), *_large(place)]
+    return [*_one_process(place / "one", rounds), *_processes(place, rounds), *_large(place)]
 
 
 # ------------------------------------------------------------------------------------------ commit
 
 
-def _one_process(folder: Path) -> list[Figure]:
+def _one_process(folder: Path, rounds: int) -> list[Figure]:
     log = _new_log(folder, flush=True)
     timed(lambda: _append(log), COMMITS // 5)
     directory = folder / "__cluster_metadata" / "_delta_log"
@@ -55,18 +55,21 @@ def _one_process(folder: Path) -> list[Figure]:
     floor = median(floors) * MS
     follower = MetadataLog(open_files(str(folder)), SystemClock())
     follower.image([TOPIC.topic_id])
-    first, later = (_followed(log, follower) for _ in range(2))
+    first, *later = (_followed(log, follower) for _ in range(1 + rounds))
     opened = elapsed_s(lambda: _open(folder).image([TOPIC.topic_id]))
     fold(log)
     behind = elapsed_s(lambda: _open(folder).image([TOPIC.topic_id]))
+    entries = COMMITS // 5 + (2 + rounds) * COMMITS
     group = "metadata log: one process, synced"
     bar = Bar(most=max(1.0, 2 * floor))
     return [
         Figure(group, "floor: write, fdatasync, link, sync of the directory", floor, "ms"),
         Figure(group, "a commit, median", median(commits) * MS, "ms", bar),
         Figure(group, f"following the first {COMMITS}, CPU a commit", first, "µs"),
-        Figure(group, f"following the next {COMMITS}, CPU a commit", later, "µs", Bar(most=50)),
-        Figure(group, f"opening, {COMMITS // 5 + 3 * COMMITS} entries and no fold", opened, "s"),
+        Figure.of_rounds(
+            group, f"following the next {COMMITS}, CPU a commit", later, "µs", Bar(most=50)
+        ),
+        Figure(group, f"opening, {entries} entries and no fold", opened, "s"),
         Figure(group, "opening from a fold", behind, "s", Bar(most=0.5)),
     ]
 

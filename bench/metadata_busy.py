@@ -1,7 +1,8 @@
 """The metadata log at work: edits of jobs beside produces, and an hour of entries.
 
 edits of jobs     on a log dir of a million segments, while another process commits 20 produces
-                  a second: retention, merge and compaction as edits alone, without their data
+                  a second: retention, merge and compaction as edits alone, without their data.
+                  That process also takes the floor's steps 20 times a second, between its commits
 an hour           an hour of entries at 100 a second, committed as fast as they go, with the
                   folds that the housekeeping of every process makes
 many partitions   2 KB to each of 1,000 partitions, as a task writes and commits them
@@ -14,13 +15,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from bench.figures import Bar, Figure
+from bench.figures import Bar, Figure, elapsed_s
+from bench.metadata import commit_floor
 from bench.metadata_scale import (
     PARTITIONS,
     RECORDS,
@@ -63,6 +67,13 @@ print(json.dumps(produce(Path(sys.argv[1]), float(sys.argv[2]))))
 """
 
 
+class Produced(NamedTuple):
+    """The seconds that each commit took, and each floor."""
+
+    commits: list[float]
+    floors: list[float]
+
+
 def run(settings: Settings) -> list[Figure]:
     """Jobs beside produces, and an hour."""
     folder = settings.directory / "metadata-busy"
@@ -76,15 +87,19 @@ def run(settings: Settings) -> list[Figure]:
 def _beside_produces(folder: Path, is_quick: bool) -> list[Figure]:
     write_large(folder, TOPICS, SEGMENTS)
     seconds = SECONDS / 4 if is_quick else SECONDS
-    alone = json.loads(_producer(folder, seconds).communicate()[0])
+    alone = _told(_producer(folder, seconds))
     beside, tries = _jobs_beside(folder, seconds)
     shutil.rmtree(folder)
     group = f"metadata log: {PER_SECOND} produces/s beside edits of jobs, {SEGMENTS:,} segments"
     return [
-        Figure(group, "a commit of a produce without jobs, median", median(alone) * MS, "ms"),
-        Figure(group, "a commit of a produce without jobs, p99", _p99(alone), "ms"),
-        Figure(group, "a commit of a produce, median", median(beside) * MS, "ms"),
-        Figure(group, "a commit of a produce, p99", _p99(beside), "ms", Bar(most=5)),
+        Figure(group, "floor without jobs, p99", _p99(alone.floors), "ms"),
+        Figure(
+            group, "a commit of a produce without jobs, median", median(alone.commits) * MS, "ms"
+        ),
+        Figure(group, "a commit of a produce without jobs, p99", _p99(alone.commits), "ms"),
+        Figure(group, "floor, p99", _p99(beside.floors), "ms"),
+        Figure(group, "a commit of a produce, median", median(beside.commits) * MS, "ms"),
+        Figure(group, "a commit of a produce, p99", _p99(beside.commits), "ms", Bar(most=5)),
         Figure(group, "edits of jobs", len(tries) / seconds, "edits/s"),
         Figure(group, "tries of one of them, at most", max(tries), "", Bar(most=10)),
     ]
@@ -149,22 +164,32 @@ def _producer(folder: Path, seconds: float) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def produce(folder: Path, seconds: float) -> list[float]:
-    """Commit at an even pace, as a service does; return the seconds that each commit took."""
+def _told(producer: "subprocess.Popen[str]") -> Produced:
+    return Produced(*json.loads(producer.communicate()[0]))
+
+
+def produce(folder: Path, seconds: float) -> Produced:
+    """Commit at an even pace, as a service does; take the floor's steps between two commits."""
     log = MetadataLog(open_files(str(folder)), SystemClock())
     topics = list(log.image().topics)
     log.image(topics)
     collect_as_a_service()
     log.image()
-    found = []
+    done = Produced([], [])
+    floor = partial(commit_floor, folder / CLUSTER_METADATA / "_delta_log")
     begun = time.perf_counter()
     for number in range(int(seconds * PER_SECOND)):
-        time.sleep(max(0.0, begun + number / PER_SECOND - time.perf_counter()))
         topic = topics[number % len(topics)]
-        started = time.perf_counter()
-        log.commit(_produced(topic, number % PARTITIONS), [topic])
-        found.append(time.perf_counter() - started)
-    return found
+        _sleep_until(begun + number / PER_SECOND)
+        plan = _produced(topic, number % PARTITIONS)
+        done.commits.append(elapsed_s(partial(log.commit, plan, [topic])))
+        _sleep_until(begun + (number + 0.5) / PER_SECOND)
+        done.floors.append(elapsed_s(floor))
+    return done
+
+
+def _sleep_until(when: float) -> None:
+    time.sleep(max(0.0, when - time.perf_counter()))
 
 
 def _produced(topic: str, partition: int) -> Callable[[Image], Edit]:
@@ -178,7 +203,7 @@ def _produced(topic: str, partition: int) -> Callable[[Image], Edit]:
     return plan
 
 
-def _jobs_beside(folder: Path, seconds: float) -> tuple[list[float], list[int]]:
+def _jobs_beside(folder: Path, seconds: float) -> tuple[Produced, list[int]]:
     """Commit edits of jobs while a producer runs; return its seconds, and the tries of each."""
     log = MetadataLog(open_files(str(folder)), SystemClock())
     topics = list(log.image().topics)
@@ -190,8 +215,7 @@ def _jobs_beside(folder: Path, seconds: float) -> tuple[list[float], list[int]]:
             topic = topics[len(tries) // 3 % len(topics)]
             job = (_retention, _merge, _compaction)[len(tries) % 3]
             tries.append(_tries(log, topic, job))
-    out, _ = producer.communicate()
-    return json.loads(out), tries
+    return _told(producer), tries
 
 
 def _tries(log: MetadataLog, topic: str, job: Callable[[Image, str], TopicEdit]) -> int:

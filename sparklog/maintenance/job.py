@@ -57,6 +57,14 @@ def failing_step(topic: str, error: SparklogError) -> Step:
     return Step(topic=topic, rows=rows, execute=execute)
 
 
+def tried(topic: str, steps: Iterator[Step]) -> Iterator[Step]:
+    """Yield steps; if they cannot be planned, a failing one, so that those of others go on."""
+    try:
+        yield from steps
+    except SparklogError as error:
+        yield failing_step(topic, error)
+
+
 @dataclass(frozen=True, slots=True)
 class JobContext:
     """The catalog and the fleet that every job works with."""

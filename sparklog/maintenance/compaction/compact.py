@@ -39,7 +39,7 @@ from sparklog.maintenance.compaction.superseded import (
     index_keys,
     mark,
 )
-from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
+from sparklog.maintenance.job import JobContext, Outcome, Step, tried
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.state.edit import Done, PartitionState, TopicEdit
 from sparklog.metadata.state.image import TopicImage
@@ -59,10 +59,7 @@ def compact(
         one for one in chosen if "compact" in one.configs.get("cleanup.policy", "")
     )
     for topic in chosen:
-        try:
-            yield from _rounds(context, topic, options)
-        except SparklogError as error:
-            yield failing_step(topic.name, error)
+        yield from tried(topic.name, _rounds(context, topic, options))
 
 
 def compact_partition(

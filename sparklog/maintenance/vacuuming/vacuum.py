@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from sparklog.errors import InvalidOptionError, SparklogError, StoragePermissionError
+from sparklog.errors import InvalidOptionError, StoragePermissionError
 from sparklog.log.names import CLUSTER_METADATA, SHARED
-from sparklog.maintenance.job import JobContext, Step, failing_step
+from sparklog.maintenance.job import JobContext, Step, failing_step, tried
 from sparklog.maintenance.vacuuming.vacuum_log_dir import (
     LogDirFiles,
     deleted_topic_step,
@@ -114,8 +114,5 @@ def _steps(
     """Yield the steps for a topic, deleted or not, if there is anything to do."""
     if topic.deleted_ms is None:
         yield from topic_steps(context, topic, files)
-        return
-    try:
-        yield from deleted_topic_step(context, topic, files)
-    except SparklogError as error:
-        yield failing_step(topic_directory(topic), error)
+    else:
+        yield from tried(topic_directory(topic), deleted_topic_step(context, topic, files))

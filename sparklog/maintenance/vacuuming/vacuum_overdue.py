@@ -14,9 +14,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
 
-from sparklog.errors import SparklogError
 from sparklog.log.names import SHARED
-from sparklog.maintenance.job import JobContext, Step, failing_step
+from sparklog.maintenance.job import JobContext, Step, tried
 from sparklog.maintenance.vacuuming.vacuum_log_dir import LogDirFiles
 from sparklog.maintenance.vacuuming.vacuum_shared import horizon_of, shared_steps, unused_segments
 from sparklog.maintenance.vacuuming.vacuum_topic import UnneededRows, topic_steps
@@ -41,17 +40,9 @@ def overdue_steps(
     Topics that the image has not opened are left out.
     """
     for topic in topics:
-        yield from _tried(topic.name, _topic_steps(context, image, topic))
+        yield from tried(topic.name, _topic_steps(context, image, topic))
     if shared:
-        yield from _tried(SHARED, _shared_steps(context, image))
-
-
-def _tried(name: str, steps: Iterator[Step]) -> Iterator[Step]:
-    """Yield steps; if they cannot be planned, a failing one. So the others are executed."""
-    try:
-        yield from steps
-    except SparklogError as error:
-        yield failing_step(name, error)
+        yield from tried(SHARED, _shared_steps(context, image))
 
 
 def _topic_steps(context: JobContext, image: Image, topic: TopicDescription) -> Iterator[Step]:

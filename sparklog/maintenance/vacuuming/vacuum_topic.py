@@ -22,7 +22,7 @@ from sparklog.config.topic import TopicConfig
 from sparklog.errors import SparklogError, StorageFullError
 from sparklog.log.names import born_ms, partition_dir
 from sparklog.log.vacuum import Fate, fates, horizon_above
-from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
+from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step, tried
 from sparklog.maintenance.vacuuming.deleting import LOCAL_CHUNK, Sum, delete_files, problems_of
 from sparklog.maintenance.vacuuming.table_garbage import table_steps
 from sparklog.maintenance.vacuuming.vacuum_shared import VACUUM, rounds_of
@@ -61,10 +61,8 @@ def topic_steps(
     except SparklogError as error:
         yield failing_step(topic.name, error)
         return
-    try:
-        yield from table_steps(context, topic, of_table)
-    except SparklogError as error:  # a damaged table does not keep the log from being vacuumed
-        yield failing_step(topic.name, error)
+    # A damaged table does not keep the log from being vacuumed.
+    yield from tried(topic.name, table_steps(context, topic, of_table))
     rows = garbage.rows()
     if rows:
         execute = partial(_execute, context, topic, garbage)

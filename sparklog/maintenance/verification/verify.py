@@ -26,7 +26,7 @@ from sparklog.errors import (
     UnsupportedFeatureError,
 )
 from sparklog.log.names import CLUSTER_METADATA
-from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
+from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step, tried
 from sparklog.maintenance.parts import parts_of
 from sparklog.maintenance.verification.ended import settle
 from sparklog.maintenance.verification.repair import Judged, repair
@@ -79,14 +79,7 @@ def verify(
         execute = partial(_execute, context, topic, image, options)
         yield Step(topic=topic.name, rows=rows, execute=execute)
         if options.get("table", False):
-            yield from _table_steps(context, topic, image)
-
-
-def _table_steps(context: JobContext, topic: TopicDescription, image: TopicImage) -> Iterator[Step]:
-    try:
-        yield from table_steps(context, topic, image)
-    except SparklogError as error:
-        yield failing_step(topic.name, error)
+            yield from tried(topic.name, table_steps(context, topic, image))
 
 
 def _log_dir_problems(context: JobContext) -> list[str]:

@@ -383,13 +383,7 @@ def _planned(
     landed[image.description.topic_id] = []
     if image.deleted_ms is not None:
         return Done()
-    live = {
-        one.key: one
-        for number in {hit.entry.partition for hit, _ in pairs}
-        for one in image.partition(number).live.find(
-            [hit.entry.key for hit, _ in pairs if hit.entry.partition == number]
-        )
-    }
+    live = image.find(hit.entry.key for hit, _ in pairs)
     chosen = [(hit, row) for hit, row in pairs if hit.entry.key in live]
     landed[image.description.topic_id] = [hit for hit, _ in chosen]
     return TopicEdit(

@@ -22,7 +22,7 @@ from sparklog.log.names import born_ms
 from sparklog.log.vacuum import horizon_above
 from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.maintenance.table_commit import commit_change
-from sparklog.maintenance.vacuuming.deleting import delete_files, problems_of
+from sparklog.maintenance.vacuuming.deleting import Sum, delete_files, problems_of
 from sparklog.metadata.plans.backups import pinned
 from sparklog.model import TopicDescription
 from sparklog.storage.files import FileStat
@@ -38,26 +38,13 @@ def table_steps(
     data = [one for one in files if f"/{DELTA_LOG}/" not in one.path]
     if not data:
         return
-    doomed = _garbage(context, topic, data)
-    if doomed:
-        row = {
-            "partition": None,
-            "what": "files of the table",
-            "count": len(doomed),
-            "bytes": sum(one.bytes for one in doomed),
-            "example": doomed[0].path,
-        }
-        execute = partial(_delete, context, topic, doomed)
-        yield Step(topic=topic.name, rows=[row], execute=execute)
-
-
-def _garbage(
-    context: JobContext, topic: TopicDescription, files: Sequence[FileStat]
-) -> list[FileStat]:
-    """Return the files that may be unlinked, by the present table and the present config."""
     snapshot = delta_log(context.files, topic, context.clock).snapshot()
     bounds = _bounds(context, topic)
-    return [one for one in files if _is_garbage(topic, one, snapshot, bounds)]
+    doomed = [one for one in data if _is_garbage(topic, one, snapshot, bounds)]
+    if doomed:
+        found = Sum(len(doomed), sum(one.bytes for one in doomed), doomed[0].path)
+        execute = partial(_delete, context, topic, doomed)
+        yield Step(topic=topic.name, rows=[found.as_row("files of the table")], execute=execute)
 
 
 class _Bounds(NamedTuple):
@@ -86,17 +73,14 @@ def _is_garbage(
 ) -> bool:
     path = _path(topic, file)
     made_ms = born_ms(path)
-    if path in snapshot.files or (made_ms is None and not _is_removed(topic, path, snapshot)):
+    if path in snapshot.files:
         return False
     if path in snapshot.removed:
-        return snapshot.removed[path] <= bounds.released_ms
+        is_ours = made_ms is not None
+        is_due = snapshot.removed[path] <= bounds.released_ms
+        return is_due and (is_ours or not snapshot.problems(topic.topic_id))
     is_orphan = made_ms is not None and made_ms < bounds.horizon_ms
     return is_orphan and snapshot.has_our_protocol
-
-
-def _is_removed(topic: TopicDescription, path: str, snapshot: Snapshot) -> bool:
-    """Whether another engine's file was removed from a table that is sound."""
-    return path in snapshot.removed and not snapshot.problems(topic.topic_id)
 
 
 def _delete(context: JobContext, topic: TopicDescription, files: Sequence[FileStat]) -> Outcome:

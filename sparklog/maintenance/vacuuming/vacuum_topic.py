@@ -139,9 +139,8 @@ def _garbage(
     found: dict[tuple[Fate, int | None], Sum] = {}
     listed: list[FileStat] = []
     orphans_ms = -1
-    removed = image.removed
     horizon_ms = _horizon_ms(TopicConfig.parse(topic.configs), needed.now_ms)
-    for folder, judged in _judged(topic, image, removed, files, needed, horizon_ms):
+    for folder, judged in _judged(topic, image, files, needed, horizon_ms):
         number = folder.rpartition("-")[2]
         partition = int(number) if number.isdecimal() else None
         for fate, file in judged:
@@ -161,18 +160,17 @@ def _garbage(
 def _judged(
     topic: TopicDescription,
     image: TopicImage,
-    removed: Iterable[SegmentEntry],
     files: Iterable[FileStat],
     needed: Pinned,
     horizon_ms: int,
 ) -> Iterator[tuple[str, list[tuple[Fate, FileStat]]]]:
     """Yield the directories of a topic, each with its files that are not kept and their fates.
 
-    `removed` are the image's removed segments; `files` are sorted by path. Files that no row names
-    are kept if they are younger than `horizon_ms`.
+    `files` are sorted by path. Files that no row names are kept if they are younger than
+    `horizon_ms`.
     """
     config = TopicConfig.parse(topic.configs)
-    names = _Names(topic, image, removed, needed.released_ms(config.delete_delay_ms))
+    names = _Names(topic, image, needed.released_ms(config.delete_delay_ms))
     for folder, some in groupby(files, key=lambda file: file.path.split("/", 2)[1]):
         inside = {file.path.partition("/")[2]: file for file in some}
         kept, released = names.of(folder)
@@ -180,12 +178,10 @@ def _judged(
         yield folder, [(fate, inside[path]) for fate in GARBAGE for path in judged[fate]]
 
 
-def _forgettable(
-    topic: TopicDescription, removed: Iterable[SegmentEntry], needed: Pinned
-) -> list[SegmentEntry]:
+def _forgettable(image: TopicImage, needed: Pinned) -> list[SegmentEntry]:
     """Return the removed segments whose rows are no longer needed by a reader or a commit."""
-    released_ms = _released_ms(topic, needed)
-    return [entry for entry in removed if (entry.removed_ms or 0) <= released_ms]
+    released_ms = _released_ms(image.description, needed)
+    return [entry for entry in image.removed if (entry.removed_ms or 0) <= released_ms]
 
 
 def _released_ms(topic: TopicDescription, needed: Pinned) -> int:
@@ -201,18 +197,12 @@ def _horizon_ms(config: TopicConfig, now_ms: int) -> int:
 class _Names:
     """The files that the rows of a topic name, for one partition at a time."""
 
-    def __init__(
-        self,
-        topic: TopicDescription,
-        image: TopicImage,
-        removed: Iterable[SegmentEntry],
-        released_ms: int,
-    ) -> None:
+    def __init__(self, topic: TopicDescription, image: TopicImage, released_ms: int) -> None:
         """Files of segments that were removed at `released_ms` or before are released."""
         self._image = image
         self._kept: dict[int, set[str]] = defaultdict(set)
         self._released: dict[int, set[str]] = defaultdict(set)
-        for entry in removed:
+        for entry in image.removed:
             is_released = (entry.removed_ms or 0) <= released_ms
             names = self._released if is_released else self._kept
             names[entry.partition].update(paths_of(entry))
@@ -239,7 +229,7 @@ def _execute(context: JobContext, topic: TopicDescription, garbage: _Garbage) ->
 
     def plan(image: TopicImage) -> TopicEdit | Done:
         limit_ms = _horizon_ms(TopicConfig.parse(image.description.configs), now_ms)
-        gone = _forgettable(image.description, image.removed, Pinned(now_ms))
+        gone = _forgettable(image, Pinned(now_ms))
         births_ms = (born_ms(path) or 0 for entry in gone for path in paths_of(entry))
         horizon_ms = horizon_above([garbage.orphans_ms, *births_ms], limit_ms)
         is_higher = horizon_ms > image.vacuum_horizon_ms
@@ -258,7 +248,7 @@ def _execute(context: JobContext, topic: TopicDescription, garbage: _Garbage) ->
     unlinked, unknown, failed = _unlink(context, _doomed(context, image, needed, garbage))
     forgotten = [
         entry.key
-        for entry in _forgettable(topic, image.removed, needed)
+        for entry in _forgettable(image, needed)
         if not failed or not any(f"{directory}/{path}" in failed for path in paths_of(entry))
     ]
     receipts_ms, producers_ms = now_ms - RECEIPT_TTL_MS, now_ms - PRODUCER_ID_EXPIRATION_MS
@@ -297,7 +287,7 @@ def _doomed(
     if garbage.listed is None:
         directory = topic_directory(topic)
         files = _of_log(directory, context.files.list(directory, recursive=True), [])
-    judged = _judged(topic, image, image.removed, files, needed, image.vacuum_horizon_ms)
+    judged = _judged(topic, image, files, needed, image.vacuum_horizon_ms)
     return chain.from_iterable(some for _, some in judged)
 
 

@@ -23,7 +23,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
 import sparklog
-from sparklog.cli.arguments import HELP_OPTIONS, CommonArguments
+from sparklog.cli.arguments import HELP_OPTIONS, CommonArguments, add_command
 from sparklog.cli.output import say, tell_error, warn
 from sparklog.errors import InvalidOptionError, SparklogError, SparklogWarning
 
@@ -33,53 +33,56 @@ MISUSE = 2
 
 
 class Command(NamedTuple):
-    """The module whose `add_to` registers a command; the first line of the command's help."""
+    """A command's place, module:function; the first line of its help.
 
-    module: str
+    A place without a function is a module whose `add_to` registers the command.
+    """
+
+    place: str
     about: str
 
 
 COMMANDS: Final = {
-    "produce": Command("records.produce", "Write messages from stdin or files to a topic."),
+    "produce": Command("records.produce:produce", "Write messages from stdin or files to a topic."),
     "consume": Command(
-        "records.consume",
+        "records.consume:consume",
         "Print the records of a topic, by default from the log start to the log end.",
     ),
     "get-offsets": Command(
-        "offsets",
+        "offsets:get_offsets",
         "Print topic:partition:offset, for the end, the start or a time.",
     ),
     "delete-records": Command(
-        "offsets",
+        "offsets:delete_records",
         "Make records below an offset unreadable: raise the log start offset.",
     ),
     "erase": Command(
-        "erase",
+        "erase:erase",
         "Remove the records that have one of the keys, from a topic's log and its table.",
     ),
     "log": Command(
-        "log",
+        "log:log",
         "Show the commits of the log dir, the newest first: time, operation, author, topics.",
     ),
     "import": Command(
-        "transfer.import_log",
+        "transfer.import_log:import_log",
         "Adopt a broker's topics: same partitions, offsets, timestamps, headers and leader epochs.",
     ),
     "export": Command(
-        "transfer.export_log",
+        "transfer.export_log:export_log",
         "Write topics as a broker keeps them, so that a Kafka 4.1.1 broker mounts them.",
     ),
     "dump-log": Command(
-        "transfer.dump_log",
+        "transfer.dump_log:dump_log",
         "Print segments, indexes and snapshots of a broker or of this log, as kafka-dump-log.sh "
         "does.",
     ),
     "verify": Command(
-        "verify",
+        "verify:verify",
         "Check the metadata log, files, logs and indexes; exit 1 when something is wrong.",
     ),
     "restore": Command(
-        "transfer.restore",
+        "transfer.restore:restore",
         "Make a restored copy a log dir of its own: a new cluster id, a new incarnation.",
     ),
     "backup": Command("transfer.backup", "Keep the files of a version while they are copied."),
@@ -119,7 +122,12 @@ class RootGroup(TyperGroup):
             return None
         part = typer.Typer(rich_markup_mode=None)
         part.callback()(lambda: None)
-        import_module(f"sparklog.cli.{COMMANDS[cmd_name].module}").add_to(part)
+        module, _, function = COMMANDS[cmd_name].place.partition(":")
+        found = import_module(f"sparklog.cli.{module}")
+        if function:
+            add_command(part, cmd_name, getattr(found, function))
+        else:
+            found.add_to(part)
         return typer.main.get_group(part).commands[cmd_name]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - typer's method

@@ -1,7 +1,8 @@
-"""Shell completion: topic names from the log dir."""
+"""Shell completion of topic names from the log dir, and the arguments that have it."""
 
 import os
 from contextlib import suppress
+from typing import Annotated
 
 import typer
 
@@ -27,3 +28,15 @@ def _topics(context: typer.Context) -> list[str]:
     given = [context.params, context.find_root().params]
     storage = pairs([text for p in given for text in p.get("storage") or ()], "-S")
     return list(Catalog(open_files(log_dir, storage)).topics())
+
+
+TopicArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=topic_names),
+]
+TopicsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TOPIC", help="All topics if none is named.", autocompletion=topic_names
+    ),
+]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, add_command, raw
+from sparklog.cli.arguments import CommonArguments, raw
 from sparklog.cli.completion import topic_names
 from sparklog.cli.output import counted, print_json
 
@@ -105,8 +105,3 @@ def _from(time_ms: int) -> str:
         return "only after the year 9999: a delay of a topic is that long"
     when = datetime.fromtimestamp(time_ms / 1000, UTC)
     return f"from {when.isoformat(timespec='seconds')} on"
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    add_command(app, "erase", erase)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, add_command
+from sparklog.cli.arguments import CommonArguments
 from sparklog.cli.output import print_json, print_long
 from sparklog.config.times import iso_time
 
@@ -81,8 +81,3 @@ def _author(record: "HistoryRecord") -> str:
     """Return the process, and in brackets the client that it acted for."""
     process, client = (record.parameters.get(name) for name in AUTHOR)
     return f"{process or ''} ({client})" if client else process or ""
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    add_command(app, "log", log)

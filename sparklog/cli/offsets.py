@@ -14,11 +14,10 @@ from sparklog.cli.arguments import (
     Isolation,
     IsolationOption,
     PastArguments,
-    add_command,
     numbers,
     one_topic,
 )
-from sparklog.cli.completion import topic_names
+from sparklog.cli.completion import TopicArgument, TopicsArgument, topic_names
 from sparklog.cli.damage import Damage
 from sparklog.cli.output import print_json
 from sparklog.cli.positions import parse_list_time
@@ -38,12 +37,7 @@ IsWanted = Callable[[str, int], bool]
 class GetOffsetsArguments(PastArguments):
     """Options of `get-offsets`."""
 
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TOPIC", help="All topics if none is named.", autocompletion=topic_names
-        ),
-    ] = None
+    names: TopicsArgument = None
     topic: Annotated[
         str | None,
         typer.Option(
@@ -190,10 +184,7 @@ def _one_pattern(text: str) -> IsWanted:
 class DeleteRecordsArguments(CommonArguments):
     """Options of `delete-records`."""
 
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=topic_names),
-    ] = None
+    name: TopicArgument = None
     topic: Annotated[
         str | None, typer.Option("--topic", help="The topic.", autocompletion=topic_names)
     ] = None
@@ -286,9 +277,3 @@ def _unique(entries: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartitio
             raise ValueError(f"{place} twice")
         found[place] = offset
     return found
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the commands."""
-    add_command(app, "get-offsets", get_offsets)
-    add_command(app, "delete-records", delete_records)

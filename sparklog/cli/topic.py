@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparklog.cli.arguments import CommonArguments, add_command, one_topic
-from sparklog.cli.completion import topic_names
+from sparklog.cli.completion import TopicArgument, TopicsArgument, topic_names
 from sparklog.cli.damage import Damage
 from sparklog.cli.output import print_json, print_table
 from sparklog.clock import age_s
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from sparklog.metadata.state.image import Image, TopicImage
     from sparklog.model import TopicDescription
 
-Named = Annotated[
-    str | None,
-    typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=topic_names),
-]
 Topic = Annotated[
     str | None,
     typer.Option(
@@ -105,12 +101,7 @@ def _list_deleted(arguments: ListArguments) -> None:
 class DescribeArguments(CommonArguments):
     """Options of `topic describe`."""
 
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TOPIC", help="All topics if none is named.", autocompletion=topic_names
-        ),
-    ] = None
+    names: TopicsArgument = None
     topic: Topic = None
     all_configs: Annotated[
         bool, typer.Option("--all", "-a", help="Show configs that have their default, too.")
@@ -206,7 +197,7 @@ def _partitions(topic: "TopicDescription", image: "TopicImage") -> list[dict[str
 class AlterArguments(CommonArguments):
     """Options of `topic alter`."""
 
-    name: Named = None
+    name: TopicArgument = None
     topic: Topic = None
     partitions: Annotated[
         int | None, typer.Option("--partitions", "-p", help="The new number; it can only grow.")

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, add_command
-from sparklog.cli.completion import topic_names
+from sparklog.cli.arguments import CommonArguments
+from sparklog.cli.completion import TopicsArgument
 from sparklog.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
 class VerifyArguments(CommonArguments):
     """Options of `verify`."""
 
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TOPIC", help="All topics if none is named.", autocompletion=topic_names
-        ),
-    ] = None
+    names: TopicsArgument = None
     topic: Annotated[
         list[str] | None,
         typer.Option("--topic", metavar="T", help="A topic; may be repeated."),
@@ -84,8 +79,3 @@ def _print(arguments: CommonArguments, report: "StepReport") -> None:
         counts = ", ".join(f"{name} {count:,}" for name, count in report.outcome.counts.items())
         state = "damaged" if report.is_failed else "sound"
         print(f"{report.topic}: {state} ({counts or 'not read'})")
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register `verify`."""
-    add_command(app, "verify", verify)

@@ -13,11 +13,10 @@ from sparklog.cli.arguments import (
     IsolationOption,
     OutputFormat,
     PastArguments,
-    add_command,
     numbers,
     one_topic,
 )
-from sparklog.cli.completion import topic_names
+from sparklog.cli.completion import TopicArgument, topic_names
 from sparklog.cli.positions import GRAMMAR, Span, parse_spans, resolve
 from sparklog.errors import InvalidOptionError, SparklogWarning
 
@@ -30,10 +29,7 @@ if TYPE_CHECKING:
 class ConsumeArguments(PastArguments):
     """Options of `consume`."""
 
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=topic_names),
-    ] = None
+    name: TopicArgument = None
     topic: Annotated[
         str | None, typer.Option("--topic", "-t", help="The topic.", autocompletion=topic_names)
     ] = None
@@ -159,8 +155,3 @@ def _ranges(
             warnings.warn(problem, SparklogWarning, stacklevel=2)
         ranges[partition] = start, max(start, min(end, high))
     return ranges
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    add_command(app, "consume", consume)

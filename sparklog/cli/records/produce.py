@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, add_command, raw, stdin
+from sparklog.cli.arguments import CommonArguments, raw, stdin
 from sparklog.cli.completion import topic_names
 from sparklog.cli.output import counted, print_json, print_table, warn
 from sparklog.errors import InvalidOptionError, UsageError
@@ -292,8 +292,3 @@ def _as_json(produced: "Produced", took_ms: int) -> dict[str, Any]:
         ],
         "replayed": sorted(produced.replayed),
     }
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    add_command(app, "produce", produce)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, add_command
+from sparklog.cli.arguments import CommonArguments
 from sparklog.cli.output import binary_stdout, say
 from sparklog.errors import InvalidOptionError, PassedOverError
 
@@ -140,8 +140,3 @@ def _decoder(arguments: DumpLogArguments) -> "Decoder | None":
     if arguments.transaction_log_decoder:
         return decode_transactions
     return class_decoder(arguments.key_decoder, arguments.value_decoder)
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    add_command(app, "dump-log", dump_log)

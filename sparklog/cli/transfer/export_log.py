@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, add_command
+from sparklog.cli.arguments import CommonArguments
 from sparklog.cli.output import print_json, print_table
 from sparklog.errors import InvalidOptionError
 
@@ -82,8 +82,3 @@ def _row(report: "ExportReport") -> dict[str, Any]:
         "linked": report.exported.linked,
         "bytes": report.exported.bytes,
     }
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    add_command(app, "export", export_log)

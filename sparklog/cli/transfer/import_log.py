@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, add_command
+from sparklog.cli.arguments import CommonArguments
 from sparklog.cli.output import print_json, print_table, warn
 from sparklog.errors import InvalidOptionError
 from sparklog.model import TopicPartition, offsets_json
@@ -173,8 +173,3 @@ def _check_one_group(found: Iterable["GroupOffset"]) -> None:
         raise InvalidOptionError(
             f"--spark prints the offsets of one group: give --group; found: {told}", option="group"
         )
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    add_command(app, "import", import_log)

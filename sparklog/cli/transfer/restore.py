@@ -3,9 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import typer
-
-from sparklog.cli.arguments import CommonArguments, add_command
+from sparklog.cli.arguments import CommonArguments
 from sparklog.cli.output import print_json
 
 
@@ -37,8 +35,3 @@ def _print(arguments: CommonArguments, cluster_id: str | None, notes: Sequence[s
         print(line)
     if cluster_id is not None:
         print(f"cluster id {cluster_id}")
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    add_command(app, "restore", restore)

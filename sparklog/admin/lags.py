@@ -42,6 +42,7 @@ class Lags:
         """The lags of the last hour."""
         return LagHistory(self._catalog, self._groups, self._states.ends)
 
+    @seldom_collected()
     def of(
         self, group_ids: Iterable[str] | None, *, in_time: bool
     ) -> dict[str, tuple[ConsumerGroupDescription, list[PartitionLag]]]:
@@ -50,12 +51,6 @@ class Lags:
         With `in_time` it also reads a batch of each partition with a lag, and the log ends of the
         last hour. Raises GroupIdNotFoundError.
         """
-        with seldom_collected():
-            return self._of(group_ids, in_time=in_time)
-
-    def _of(
-        self, group_ids: Iterable[str] | None, *, in_time: bool
-    ) -> dict[str, tuple[ConsumerGroupDescription, list[PartitionLag]]]:
         found = self._groups.read(group_ids)
         topics = {place.topic for _, offsets in found.values() for place in offsets}
         for described, _ in found.values():

@@ -16,7 +16,7 @@ def progress_bar(what: str, count: int, *, is_quiet: bool) -> Iterator[Callable[
     Any thread may call the function. Nothing is shown with `is_quiet`, or if stderr is no terminal.
     """
     if is_quiet or sys.stderr is None or not sys.stderr.isatty():  # None: the shell has closed it
-        yield _show_nothing
+        yield lambda _done: None
         return
     with Progress(
         TextColumn("{task.description}"),
@@ -27,7 +27,3 @@ def progress_bar(what: str, count: int, *, is_quiet: bool) -> Iterator[Callable[
         transient=True,
     ) as progress:
         yield partial(progress.advance, progress.add_task(what, total=count))
-
-
-def _show_nothing(_done: int) -> None:
-    """Take the place of a bar."""

@@ -57,10 +57,5 @@ class Timetable:
                 self._acquired(job, interval_ms, started_ms, interval_ms)
 
     def _acquired(self, job: str, interval_ms: int, now_ms: int, ttl_ms: int) -> Lease:
-        name = _name(job, interval_ms)
+        name = f"schedule/{job}/{interval_ms}"  # with another interval it is another lease
         return acquire(self.log, name, self.owner, now_ms, ttl_ms=ttl_ms, longest_ms=interval_ms)
-
-
-def _name(job: str, interval_ms: int) -> str:
-    """Return the name of a job's lease. With another interval, a job has another lease."""
-    return f"schedule/{job}/{interval_ms}"

@@ -109,10 +109,7 @@ class Service:
                 f"no answer within {timeout_ms} ms of waiting for a thread and then for the storage"
             ) from None
 
-    async def read_files(
-        self,
-        question: Callable[[], Answer],
-    ) -> Answer:
+    async def read_files(self, question: Callable[[], Answer]) -> Answer:
         """Run a short question that may read files, on a thread. Raises as `_asked`."""
         return await self._asked(self._lookups, question)
 
@@ -153,10 +150,7 @@ class Service:
         return await self.look_up_one(newest, partition, lambda: question(newest))
 
     async def look_up_one(
-        self,
-        reader: TopicReader,
-        partition: int,
-        question: Callable[[], Answer],
+        self, reader: TopicReader, partition: int, question: Callable[[], Answer]
     ) -> Answer:
         """Run a lookup in one partition, as `look_up`."""
         place = reader.topic.topic_id, partition
@@ -165,10 +159,7 @@ class Service:
         return await self.look_up(reader, (partition,), question)
 
     async def look_up(
-        self,
-        reader: TopicReader,
-        partitions: Collection[int],
-        question: Callable[[], Answer],
+        self, reader: TopicReader, partitions: Collection[int], question: Callable[[], Answer]
     ) -> Answer:
         """Run lookups: on the event loop if they concern few partitions with quick lookups.
 
@@ -184,10 +175,7 @@ class Service:
         return await self.read_files(lambda: self._timed(reader, places, question))
 
     def _timed(
-        self,
-        reader: TopicReader,
-        places: list[tuple[str, int]],
-        question: Callable[[], Answer],
+        self, reader: TopicReader, places: list[tuple[str, int]], question: Callable[[], Answer]
     ) -> Answer:
         started = perf_counter()
         try:
@@ -215,18 +203,11 @@ class Service:
 
         return check
 
-    async def bulk(
-        self,
-        question: Callable[[], Answer],
-    ) -> Answer:
+    async def bulk(self, question: Callable[[], Answer]) -> Answer:
         """Run a question that reads or parses megabytes, on a thread. Raises as `read_files`."""
         return await self._asked(self._bulk, question)
 
-    async def administer(
-        self,
-        client: Token,
-        question: Callable[[], Answer],
-    ) -> Answer:
+    async def administer(self, client: Token, question: Callable[[], Answer]) -> Answer:
         """Run a question to `admin` on its only thread, after earlier ones; as `read_files`.
 
         Its commits name the client.

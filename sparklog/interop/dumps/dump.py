@@ -9,10 +9,9 @@ See kafka.tools.DumpLogSegments of Kafka 4.1.1.
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sparklog.errors import CorruptionError, PassedOverError
-from sparklog.interop.broker_files.file_records import FILE_BYTES_MAX
 from sparklog.interop.dumps.dump_batches import RecordText
 from sparklog.interop.dumps.dump_index import IndexChecks, dump_index, dump_time_index
 from sparklog.interop.dumps.dump_log import DumpedFile, Findings, Text, dump_log
@@ -25,9 +24,9 @@ from sparklog.storage.local import LocalFiles
 class DumpOptions:
     """Options of a dump: the parts of records to print, the checks of indexes, and `max_bytes`."""
 
-    text: RecordText = field(default_factory=RecordText)
-    checks: IndexChecks = field(default_factory=IndexChecks)
-    max_bytes: int = FILE_BYTES_MAX
+    text: RecordText
+    checks: IndexChecks
+    max_bytes: int
 
 
 class Dump:
@@ -47,24 +46,20 @@ class Dump:
         path = _java_path(given)
         yield b"Dumping " + os.fsencode(path) + b"\n"
         suffix = path[path.rfind(".") :] if "." in os.path.basename(path) else ""
+        options, checks = self._options, self._options.checks
         if suffix in (".log", ".checkpoint"):
-            options = self._options
             yield from dump_log(opened(path), options.text, self.findings, options.max_bytes)
         elif suffix == ".index":
-            checks = self._options.checks
             yield from dump_index(opened(path), _beside(path, "log"), checks, self.findings)
         elif suffix == ".timeindex":
-            yield from self._time_index(path)
+            file, log, index = opened(path), _beside(path, "log"), _beside(path, "index")
+            yield from dump_time_index(file, log, index, checks, self.findings)
         elif suffix == ".snapshot":
             yield from _snapshot(opened(path))
         elif suffix == TXN_INDEX_SUFFIX:
             yield from dump_txn_index(opened(path))
         else:
             raise PassedOverError(f"Ignoring unknown file {path}")
-
-    def _time_index(self, path: str) -> Iterator[Text]:
-        file, log, index = opened(path), _beside(path, "log"), _beside(path, "index")
-        yield from dump_time_index(file, log, index, self._options.checks, self.findings)
 
 
 def _snapshot(file: DumpedFile) -> Iterator[Text]:

@@ -216,8 +216,10 @@ def _partition(
     image, topic_partition = job
     topic, number = image.description, topic_partition.partition
     log, target = image.partition(number), staging.folder(topic_partition)
-    rules = ExportRules.of(
-        TopicConfig.parse(topic.configs),
+    config = TopicConfig.parse(topic.configs)
+    rules = ExportRules(
+        segment_bytes=config.segment_bytes,
+        segment_ms=config.max_segment_ms,
         check=options.check,
         link=options.link,
         durable=options.flush,

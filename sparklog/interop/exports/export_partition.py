@@ -23,7 +23,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from sparklog.config import TopicConfig
 from sparklog.errors import CorruptRecordError
 from sparklog.indexes import indexes_of
 from sparklog.interop.broker_files.checkpoints import LEADER_EPOCH, encode_epochs
@@ -80,26 +79,6 @@ class ExportRules:
     link: bool = False
     durable: bool = False
     target: Target = NEW
-
-    @classmethod
-    def of(
-        cls,
-        config: TopicConfig,
-        *,
-        check: bool,
-        link: bool,
-        durable: bool,
-        target: Target,
-    ) -> "ExportRules":
-        """Return the rules of a topic with these configs."""
-        return cls(
-            segment_bytes=config.segment_bytes,
-            segment_ms=config.max_segment_ms,
-            check=check,
-            link=link,
-            durable=durable,
-            target=target,
-        )
 
     def lowered(self, epochs: Iterable[EpochStart]) -> list[EpochStart]:
         """Return epochs as they are written: of several that become one the first."""

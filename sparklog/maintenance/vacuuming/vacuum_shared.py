@@ -69,8 +69,7 @@ def commit_horizon(context: JobContext, births_ms: Collection[int] | None) -> Im
     def plan(image: Image) -> Edit | Done:
         limit_ms = horizon_of(image, now_ms)
         horizon_ms = limit_ms if births_ms is None else horizon_above(births_ms, limit_ms)
-        is_higher = horizon_ms > image.horizon_ms
-        if not is_higher:
+        if horizon_ms <= image.horizon_ms:
             return Done()
         told = {"horizonMs": str(horizon_ms)}
         return Edit(operation=VACUUM, parameters=told, horizon_ms=horizon_ms)

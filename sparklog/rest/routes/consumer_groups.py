@@ -162,13 +162,9 @@ async def _group(request: Request, cluster_id: str, group_id: str) -> _Group:
     return _Group(await links_to(request, cluster_id), group_id)
 
 
-async def _asked(request: Request, question: Callable[[], Answer]) -> Answer:
-    return await service_of(request).bulk(question)
-
-
 async def _described(request: Request, group_id: str) -> ConsumerGroupDescription:
-    admin = service_of(request).admin
-    [found] = await _asked(request, lambda: admin.describe_consumer_groups([group_id]))
+    service = service_of(request)
+    [found] = await service.bulk(lambda: service.admin.describe_consumer_groups([group_id]))
     return found
 
 
@@ -204,29 +200,29 @@ async def _of_lags(
 
     There may be ten thousand lags: the answer, too, is made on a thread.
     """
-    token, admin = token_of(request), service_of(request).admin
+    token, service = token_of(request), service_of(request)
 
     def asked() -> Answer:
-        found = admin.consumer_group_lags([group_id])[group_id]
+        found = service.admin.consumer_group_lags([group_id])[group_id]
         known = [one for one in found if one.lag is not None]
         return answer([one for one in known if token.allows(Scope.READ, one.partition.topic)])
 
-    return await _asked(request, asked)
+    return await service.bulk(asked)
 
 
 @router.get("")
 async def read_groups(request: Request, cluster_id: ClusterId, page: PageAsked) -> models.GroupList:
     """The consumer groups that the token may read."""
-    token, admin = token_of(request), service_of(request).admin
+    token, service = token_of(request), service_of(request)
     links = await links_to(request, cluster_id)
 
     def described() -> tuple[list[ConsumerGroupDescription], str | None]:
-        listed = [one.group_id for one in admin.list_consumer_groups()]
+        listed = [one.group_id for one in service.admin.list_consumer_groups()]
         seen = [one for one in listed if token.allows(Scope.READ, one, Resource.GROUP)]
         names, following = page.of(seen, str, str)
-        return _existing(admin, names), following
+        return _existing(service.admin, names), following
 
-    found, following = await _asked(request, described)
+    found, following = await service.bulk(described)
     data = [_Group(links, one.group_id).data(one) for one in found]
     return models.GroupList(metadata=links.list_at("/consumer-groups", following), data=data)
 

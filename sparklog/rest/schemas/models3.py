@@ -62,6 +62,14 @@ class ResourceMetadata(BaseModel):
     resource_name: str | None = None
 
 
+class Resource(BaseModel):
+    """What every resource tells: its kind, its URL, and the cluster id of the log dir."""
+
+    kind: str
+    metadata: ResourceMetadata
+    cluster_id: str
+
+
 class ListMetadata(BaseModel):
     """The URL of a list, and of its next page; `next` is null on the last page."""
 
@@ -75,12 +83,10 @@ class Related(BaseModel):
     related: str
 
 
-class ClusterData(BaseModel):
+class ClusterData(Resource):
     """A log dir."""
 
     kind: str = "KafkaCluster"
-    metadata: ResourceMetadata
-    cluster_id: str
     controller: Related | None = None
     brokers: Related
     topics: Related
@@ -94,12 +100,10 @@ class ClusterList(BaseModel):
     data: list[ClusterData]
 
 
-class BrokerData(BaseModel):
+class BrokerData(Resource):
     """Broker 0: the storage, which has no host and port."""
 
     kind: str = "KafkaBroker"
-    metadata: ResourceMetadata
-    cluster_id: str
     broker_id: int = 0
     host: str | None = None
     port: int | None = None
@@ -116,12 +120,10 @@ class BrokerList(BaseModel):
     data: list[BrokerData]
 
 
-class TopicData(BaseModel):
+class TopicData(Resource):
     """A topic."""
 
     kind: str = "KafkaTopic"
-    metadata: ResourceMetadata
-    cluster_id: str
     topic_name: str
     is_internal: bool = False
     replication_factor: int = 1
@@ -146,12 +148,10 @@ class ConfigSynonym(BaseModel):
     source: str
 
 
-class ConfigData(BaseModel):
+class ConfigData(Resource):
     """A config of a topic."""
 
     kind: str = "KafkaTopicConfig"
-    metadata: ResourceMetadata
-    cluster_id: str
     topic_name: str
     name: str
     value: str
@@ -170,12 +170,10 @@ class ConfigList(BaseModel):
     data: list[ConfigData]
 
 
-class PartitionData(BaseModel):
+class PartitionData(Resource):
     """A partition."""
 
     kind: str = "KafkaPartition"
-    metadata: ResourceMetadata
-    cluster_id: str
     topic_name: str
     partition_id: int
     leader: Related | None = None
@@ -190,12 +188,10 @@ class PartitionList(BaseModel):
     data: list[PartitionData]
 
 
-class PartitionOffsetData(BaseModel):
+class PartitionOffsetData(Resource):
     """The beginning and the end of a partition's log, in v3."""
 
     kind: str = "KafkaPartitionOffset"
-    metadata: ResourceMetadata
-    cluster_id: str
     topic_name: str
     partition_id: int
     earliest_offset: int

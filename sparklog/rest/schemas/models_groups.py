@@ -3,15 +3,13 @@
 from pydantic import BaseModel
 
 from sparklog.coordinator.lag_state import LagState
-from sparklog.rest.schemas.models3 import ListMetadata, Related, ResourceMetadata
+from sparklog.rest.schemas.models3 import ListMetadata, Related, Resource
 
 
-class GroupData(BaseModel):
+class GroupData(Resource):
     """A consumer group."""
 
     kind: str = "KafkaConsumerGroup"
-    metadata: ResourceMetadata
-    cluster_id: str
     consumer_group_id: str
     is_simple: bool
     partition_assignor: str
@@ -31,12 +29,10 @@ class GroupList(BaseModel):
     data: list[GroupData]
 
 
-class ConsumerData(BaseModel):
+class ConsumerData(Resource):
     """A member of a group."""
 
     kind: str = "KafkaConsumer"
-    metadata: ResourceMetadata
-    cluster_id: str
     consumer_group_id: str
     consumer_id: str
     instance_id: str | None
@@ -52,12 +48,10 @@ class ConsumerList(BaseModel):
     data: list[ConsumerData]
 
 
-class AssignmentData(BaseModel):
+class AssignmentData(Resource):
     """A partition that a member reads."""
 
     kind: str = "KafkaConsumerAssignment"
-    metadata: ResourceMetadata
-    cluster_id: str
     consumer_group_id: str
     consumer_id: str
     topic_name: str
@@ -74,7 +68,7 @@ class AssignmentList(BaseModel):
     data: list[AssignmentData]
 
 
-class LagData(BaseModel):
+class LagData(Resource):
     """The lag of a group in a partition, and its state by Burrow's rules.
 
     `lag_seconds` is null if the next record has no timestamp, `lag_state` if there is a lag and
@@ -82,8 +76,6 @@ class LagData(BaseModel):
     """
 
     kind: str = "KafkaConsumerLag"
-    metadata: ResourceMetadata
-    cluster_id: str
     consumer_group_id: str
     topic_name: str
     partition_id: int
@@ -105,12 +97,10 @@ class LagList(BaseModel):
     data: list[LagData]
 
 
-class LagSummaryData(BaseModel):
+class LagSummaryData(Resource):
     """The lag of a group: the total, and the largest one with its partition."""
 
     kind: str = "KafkaConsumerGroupLagSummary"
-    metadata: ResourceMetadata
-    cluster_id: str
     consumer_group_id: str
     max_lag_consumer_id: str
     max_lag_instance_id: str | None

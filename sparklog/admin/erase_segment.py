@@ -29,7 +29,7 @@ from sparklog.log import key_index
 from sparklog.log.key_index import KeyHashes
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
-from sparklog.log.windows import Window, checked_windows
+from sparklog.log.windows import checked_windows
 from sparklog.log_reader.key_hashes import hashes_of, key_hashes
 from sparklog.log_reader.opened import damage_in, scanned_whole
 from sparklog.log_reader.slices import decoded_in_groups, read_slices
@@ -179,16 +179,11 @@ def without(work: Removal) -> SegmentEntry:
 
 def _retained(work: Removal) -> Iterator[Retained]:
     directory, entry = topic_directory(work.topic), work.entry
-    dropped = work.deltas + entry.file_base_offset
+    rules_of = partial(_rules, work.deltas + entry.file_base_offset)
     with damage_in(directory, entry):
         for window in checked_windows(scanned_whole(work.files, directory, entry)):
-            yield from _of_window(window, dropped)
-
-
-def _of_window(window: Window, dropped: Int64s) -> Iterator[Retained]:
-    rules_of = partial(_rules, dropped)
-    for data, batches in up_convert(window.data, window.batches):
-        yield from retain_in_parts(data, batches, rules_of, shift=window.entry.shift)
+            for data, batches in up_convert(window.data, window.batches):
+                yield from retain_in_parts(data, batches, rules_of, shift=entry.shift)
 
 
 def _rules(dropped: Int64s, batches: BatchTable) -> Rules:

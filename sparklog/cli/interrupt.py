@@ -4,7 +4,7 @@ import os
 import select
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Protocol
 
 
@@ -35,12 +35,7 @@ class Interrupts:
                 self._before[number] = signal.signal(number, self._stop)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._restore()
         for descriptor in self._pipe:
             os.close(descriptor)

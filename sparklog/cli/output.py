@@ -30,11 +30,6 @@ def binary_stdout() -> BinaryIO:
     return sys.stdout.buffer
 
 
-def is_terminal() -> bool:
-    """Whether a person reads stdout."""
-    return sys.stdout.isatty()
-
-
 def print_json(row: Mapping[str, Any]) -> None:
     """Print a JSON object on a line of its own."""
     print(json.dumps(row, ensure_ascii=False, separators=(",", ":")))
@@ -45,7 +40,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
 
     On a terminal numbers are aligned right, with commas between thousands. None is a dash.
     """
-    if is_terminal():
+    if sys.stdout.isatty():
         _print_rich(title, columns, rows)
         return
     print(title)

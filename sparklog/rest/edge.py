@@ -16,6 +16,7 @@ from itertools import count
 from time import perf_counter
 from typing import Any, Final
 
+import orjson
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -25,7 +26,6 @@ from sparklog.rest.errors import (
     REQUEST_ID,
     THROTTLED,
     ApiError,
-    error_body,
     refusal_of,
 )
 from sparklog.rest.metrics import Metrics
@@ -186,7 +186,7 @@ class _Exchange:
         """Answer with an error if nothing was sent yet; otherwise abort the connection."""
         if self._has_started:
             raise ConnectionAbortedError(refusal.message)
-        body = error_body(refusal.error_code, refusal.message)
+        body = orjson.dumps({"error_code": refusal.error_code, "message": refusal.message})
         headers: list[Any] = [
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(body)),

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Final, NamedTuple, NoReturn
 
-import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -51,11 +50,6 @@ class Answer(NamedTuple):
 
     error_code: int
     message: str = ""
-
-    @property
-    def status(self) -> int:
-        """The HTTP status."""
-        return self.error_code // 100
 
 
 ANSWERS: Final[Mapping[ErrorCode, Answer]] = {
@@ -126,19 +120,15 @@ def refusal_of(error: SparklogError) -> ApiError:
         answer = Answer(RETRIABLE, "the commit did not happen: send it again")
     is_passing = answer.error_code in (RETRIABLE, UNAVAILABLE, THROTTLED)
     headers = {"Retry-After": RETRY_AFTER_S} if is_passing else None
-    if answer.status < 500:
-        return ApiError(answer.error_code, error.message, headers)
+    refusal = ApiError(answer.error_code, error.message, headers)
+    if refusal.status < 500:
+        return refusal
     request_id = REQUEST_ID.get()
     fields = {"request_id": request_id} if request_id else {}
     log.error("%s: %s", type(error).__name__, error.message, extra={"fields": fields})
     offset = vars(error).get("offset")
     where = "" if offset is None else f" (offset {offset})"
     return ApiError(answer.error_code, answer.message + where, headers)
-
-
-def error_body(error_code: int, message: str) -> bytes:
-    """Return the JSON of an error."""
-    return orjson.dumps({"error_code": error_code, "message": message})
 
 
 def add_error_handlers(app: FastAPI) -> None:

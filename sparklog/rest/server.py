@@ -169,10 +169,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _expect(self, seconds: float) -> None:
         if self._timer is None:
-            self._timer = self.loop.call_later(seconds, self._close)
-
-    def _close(self) -> None:
-        self.transport.close()
+            self._timer = self.loop.call_later(seconds, self.transport.close)
 
     def _refuse(self) -> NoReturn:
         """Close from within the parser, and stop it: what follows belongs to no request."""

@@ -112,8 +112,9 @@ class _Tail:
 
     @property
     def last(self) -> list[SegmentEntry]:
-        """The last segments, without the newest one if it must stay as it is."""
-        return _mergeable(self.log.live.last(self.rows_max), self.config)
+        """The last segments, without the newest of a compacted topic: it must stay dirty."""
+        found = self.log.live.last(self.rows_max)
+        return found[:-1] if self.config.is_compacted else found
 
     @property
     def is_due(self) -> bool:
@@ -234,8 +235,3 @@ def merge_tails_in_turn(
 
 def _slice_bytes(groups: Iterable[Group]) -> int:
     return sum([one.log_bytes for group in groups for one in group if one.is_shared])
-
-
-def _mergeable(tail: list[SegmentEntry], config: TopicConfig) -> list[SegmentEntry]:
-    """Leave out the newest segment of a compacted topic: it must stay dirty (`merge_segments`)."""
-    return tail[:-1] if config.is_compacted else tail

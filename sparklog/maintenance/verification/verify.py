@@ -30,7 +30,7 @@ from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step, tr
 from sparklog.maintenance.parts import parts_of
 from sparklog.maintenance.verification.ended import settle
 from sparklog.maintenance.verification.repair import Judged, repair
-from sparklog.maintenance.verification.verified import Verdict, VerifyWork, verified
+from sparklog.maintenance.verification.verified import VerifyWork, verified
 from sparklog.maintenance.verification.verified_image import file_findings, image_problems
 from sparklog.maintenance.verification.verified_log import LogStates
 from sparklog.maintenance.verification.verify_table import table_steps
@@ -148,7 +148,9 @@ def _execute(
     for some in parts_of(entries, SEGMENTS_MAX, _weight):
         judged, errors = _judged(context, image, some, is_decoding=options.get("records", False))
         problems += errors
-        wrong = _named(image, [one for one in judged if _is_wrong(one[1])])
+        wrong = _named(
+            image, [one for one in judged if one[1].log_problems or one[1].index_problems]
+        )
         counts["segments"] += len(some)
         counts["bytes"] += sum(entry.log_bytes for entry in some)
         counts["damaged"] += sum(bool(verdict.log_problems) for _, verdict in wrong)
@@ -231,7 +233,3 @@ def _named(image: TopicImage, wrong: Sequence[Judged]) -> list[Judged]:
 def _content(entry: SegmentEntry) -> tuple[int, int | None] | None:
     """Return the size and the CRC-32C that a row says of a file; None of a slice."""
     return None if entry.is_shared else (entry.log_bytes, entry.log_crc32c)
-
-
-def _is_wrong(verdict: Verdict) -> bool:
-    return bool(verdict.log_problems or verdict.index_problems)

@@ -25,7 +25,6 @@ from sparklog.admin.erase_segment import (
     Found,
     Keys,
     Removal,
-    Search,
     search,
     search_dead,
     sound,
@@ -206,11 +205,8 @@ class _Erasure:
             for entry in log.entries()
             if entry.base_offset < self.ends.get(number, 0) and entry.key not in self.clean
         ]
-        works = [
-            Search(files=self.catalog.files, topic=self.topic, entry=entry, keys=self.keys)
-            for entry in entries
-        ]
-        answers = sound(self.fleet.map(search, works, f"search {self.topic.name}"))
+        task = partial(search, self.catalog.files, topic_directory(self.topic), self.keys)
+        answers = sound(self.fleet.map(task, entries, f"search {self.topic.name}"))
         self.searched += sum(found.is_read for found in answers)
         self.spared += sum(not found.is_read for found in answers)
         pairs = list(zip(entries, answers, strict=True))

@@ -53,16 +53,6 @@ Answer = TypeVar("Answer")
 NOTHING: Final = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """A segment to be searched. Picklable."""
-
-    files: Files
-    topic: TopicDescription
-    entry: SegmentEntry
-    keys: Keys
-
-
 class Found(NamedTuple):
     """The records with one of the keys, as offset minus base offset, ascending.
 
@@ -73,15 +63,14 @@ class Found(NamedTuple):
     is_read: bool = True
 
 
-def search(work: Search) -> Found:
+def search(files: Files, directory: str, keys: Keys, entry: SegmentEntry) -> Found:
     """Return the records of a segment that have one of the keys. Raises as `read_slices`."""
-    directory, entry = topic_directory(work.topic), work.entry
-    if entry.key_index_path is not None and not _may_hold(work):
+    if entry.key_index_path is not None and not _may_hold(files, directory, keys, entry):
         return Found(NOTHING, is_read=False)
     deltas = [NOTHING]
     whole = Slice(entry, entry.base_offset, entry.next_offset)
-    for records in read_slices(work.files, directory, [whole], columns=("key", "offset")):
-        is_hit = has_key(records.key, work.keys)
+    for records in read_slices(files, directory, [whole], columns=("key", "offset")):
+        is_hit = has_key(records.key, keys)
         deltas.append(records.offset.to_numpy()[is_hit] - entry.base_offset)
     return Found(np.concatenate(deltas))
 
@@ -92,13 +81,12 @@ def has_key(column: Any, keys: Keys) -> NDArray[np.bool_]:
     return numbers_of(pc.is_in(column.cast(pa.large_binary()), value_set=wanted))
 
 
-def _may_hold(work: Search) -> bool:
+def _may_hold(files: Files, directory: str, keys: Keys, entry: SegmentEntry) -> bool:
     """Return True if the key index has the hash of a key, or cannot be read."""
-    directory = topic_directory(work.topic)
-    hashes = hashes_of(pa.array(work.keys, pa.binary()))
+    hashes = hashes_of(pa.array(keys, pa.binary()))
     try:
         for part in np.unique(key_index.part_of(hashes)).tolist():
-            known = key_hashes(work.files, directory, work.entry, part, key_index.PARTS_BITS)
+            known = key_hashes(files, directory, entry, part, key_index.PARTS_BITS)
             if np.isin(hashes, known.hashes).any():
                 return True
     except (CorruptIndexError, MissingFileError):

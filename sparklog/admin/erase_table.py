@@ -6,9 +6,10 @@ commit to the log until the last commit to the table, a mark also says that an e
 meanwhile a read of log and table (history=auto) reads the log alone.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
@@ -37,8 +38,6 @@ from sparklog.table.rows import read_rows
 from sparklog.table.schema import ARROW_SCHEMA
 from sparklog.table.snapshot import DataFile, Snapshot
 
-Answer = TypeVar("Answer")
-
 ROUNDS_MAX: Final = 100
 
 
@@ -49,35 +48,21 @@ class TableErased(NamedTuple):
     files: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileWork:
-    """A file of a table, to be searched or written anew. Picklable."""
-
-    files: Files
-    clock: Clock
-    topic: TopicDescription
-    file: DataFile
-    keys: Keys
-
-    @property
-    def path(self) -> str:
-        """The file's path, relative to the log dir."""
-        return f"{table_directory(self.topic)}/{self.file.path}"
-
-
-def search_file(work: FileWork) -> int:
+def search_file(files: Files, topic: TopicDescription, keys: Keys, file: DataFile) -> int:
     """Return how many rows of a file have one of the keys."""
-    batches = read_rows(opened(work.files, work.path), ["key"])
-    return sum(int(has_key(one.column("key"), work.keys).sum()) for one in batches)
+    batches = read_rows(opened(files, f"{table_directory(topic)}/{file.path}"), ["key"])
+    return sum(int(has_key(one.column("key"), keys).sum()) for one in batches)
 
 
-def without_rows(work: FileWork) -> list[WrittenFile]:
+def without_rows(
+    files: Files, clock: Clock, topic: TopicDescription, keys: Keys, file: DataFile
+) -> list[WrittenFile]:
     """Write the other rows of a file, in its order; return the synced files."""
-    rows = _others(read_rows(opened(work.files, work.path), ARROW_SCHEMA.names), work.keys)
-    directory = table_directory(work.topic)
-    written = write_files(work.files, directory, rows, work.clock.now_ms())
+    directory = table_directory(topic)
+    batches = read_rows(opened(files, f"{directory}/{file.path}"), ARROW_SCHEMA.names)
+    written = write_files(files, directory, _others(batches, keys), clock.now_ms())
     # A file of another writer may be too large to be sorted in memory.
-    return [replace(one, is_sorted=work.file.is_sorted) for one in written]
+    return [replace(one, is_sorted=file.is_sorted) for one in written]
 
 
 def _others(batches: Iterator[pa.RecordBatch], keys: Keys) -> Iterator[pa.RecordBatch]:
@@ -131,7 +116,8 @@ def erase_table(
         if is_counted and not hits:
             return done
         dropped = [snapshot.files[path] for path in hits]
-        written = _mapped(fleet, without_rows, catalog, topic, dropped, keys)
+        task = partial(without_rows, catalog.files, catalog.clock, topic, keys)
+        written = sound(fleet.map(task, dropped, f"erase table {topic.name}"))
         change = Change(
             operation=ERASED,
             written=[one for some in written for one in some],
@@ -176,23 +162,8 @@ def _hits(
 ) -> dict[str, int]:
     """Return the number of rows to erase, for each file that has some; add others to `clean`."""
     unknown = [one for path, one in snapshot.files.items() if path not in clean]
-    counts = _mapped(fleet, search_file, catalog, topic, unknown, keys)
+    task = partial(search_file, catalog.files, topic, keys)
+    counts = sound(fleet.map(task, unknown, f"erase table {topic.name}"))
     hits = {one.path: count for one, count in zip(unknown, counts, strict=True) if count}
     clean.update(one.path for one in unknown if one.path not in hits)
     return hits
-
-
-def _mapped(
-    fleet: Fleet,
-    task: Callable[[FileWork], Answer],
-    catalog: Catalog,
-    topic: TopicDescription,
-    some: Sequence[DataFile],
-    keys: Keys,
-) -> list[Answer]:
-    """Return the answers of a task, one for each file; raises the first error."""
-    works = [
-        FileWork(files=catalog.files, clock=catalog.clock, topic=topic, file=one, keys=keys)
-        for one in some
-    ]
-    return sound(fleet.map(task, works, f"erase table {topic.name}"))

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sparklog.clock import Clock
 from sparklog.config import TopicConfig
 from sparklog.errors import SparklogError
 from sparklog.indexes import COLUMNS, commit_indexes, rebuilt
@@ -37,21 +36,6 @@ class _Needed:
 
     entry: SegmentEntry
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class _IndexWork:
-    """The work of a task: the indexes of one segment.
-
-    `force`: build them even if they are right.
-    """
-
-    files: Files
-    clock: Clock
-    topic: TopicDescription
-    interval_bytes: int
-    force: bool
-    entry: SegmentEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +162,10 @@ def index_segments(
     names its partition; the others are built.
     """
     interval_bytes = TopicConfig.parse(topic.configs).index_interval_bytes
-    build = partial(_IndexWork, context.files, context.clock, topic, interval_bytes, force)
-    works = [build(entry) for entry in entries]
+    place = context.files, context.clock, topic
+    build = partial(rebuilt, *place, interval_bytes=interval_bytes, force=force)
     made, read, problems, gone = [], [], [], 0
-    answers = context.fleet.map(_built, works, f"index {topic.name}")
+    answers = context.fleet.map(build, entries, f"index {topic.name}")
     for entry, answer in zip(entries, answers, strict=True):
         if not isinstance(answer, SparklogError):
             read.append(entry)
@@ -192,9 +176,3 @@ def index_segments(
             problems.append(f"{topic.name}-{entry.partition}: {answer}")
     landed = commit_indexes(context.catalog, topic, made)
     return IndexesMade(read, landed, gone + len(made) - len(landed), problems)
-
-
-def _built(work: _IndexWork) -> SegmentEntry | None:
-    return rebuilt(
-        work.files, work.clock, work.topic, work.entry, work.interval_bytes, force=work.force
-    )

@@ -204,17 +204,7 @@ def _step(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CopyWork:
-    """A unit to be copied by a task. Picklable."""
-
-    files: Files
-    clock: Clock
-    topic: TopicDescription
-    parts: Sequence[tuple[int, Sequence[Slice]]]
-
-
-def copied(work: CopyWork) -> list[WrittenFile]:
+def copied(files: Files, clock: Clock, topic: TopicDescription, unit: _Unit) -> list[WrittenFile]:
     """Write the committed records of a unit to files of the table, synced; return them.
 
     Raises CorruptRecordError, MissingFileError, and the errors of writing.
@@ -222,17 +212,17 @@ def copied(work: CopyWork) -> list[WrittenFile]:
     # The decoder is loaded where records are read, not where the copy is planned.
     from sparklog.log_reader.slices import read_slices
 
-    directory = topic_directory(work.topic)
+    directory = topic_directory(topic)
 
     def batches() -> Iterator[Any]:
-        for partition, slices in work.parts:
-            to_batch = BatchMaker(work.topic.name, partition, COLUMNS)
+        for part in unit:
+            to_batch = BatchMaker(topic.name, part.partition, COLUMNS)
             for records in read_slices(
-                work.files, directory, slices, columns=ALL, isolation=READ_COMMITTED
+                files, directory, part.slices, columns=ALL, isolation=READ_COMMITTED
             ):
                 yield to_batch(records)
 
-    return write_files(work.files, table_directory(work.topic), batches(), work.clock.now_ms())
+    return write_files(files, table_directory(topic), batches(), clock.now_ms())
 
 
 def _execute(
@@ -279,27 +269,13 @@ def _copied(
 ) -> Iterator[tuple[_Unit, list[WrittenFile] | SparklogError]]:
     """Yield each unit with its files. A unit that fails is tried again, partition by partition."""
     what = f"build table {topic.name}"
-    for unit, answer in zip(units, _map(context, topic, units, what), strict=True):
+    copy = partial(copied, context.files, context.clock, topic)
+    for unit, answer in zip(units, context.fleet.map(copy, units, what), strict=True):
         if isinstance(answer, SparklogError) and len(unit) > 1:
             singles = [[part] for part in unit]
-            yield from zip(singles, _map(context, topic, singles, what), strict=True)
+            yield from zip(singles, context.fleet.map(copy, singles, what), strict=True)
         else:
             yield unit, answer
-
-
-def _map(
-    context: JobContext, topic: TopicDescription, units: Sequence[_Unit], what: str
-) -> list[list[WrittenFile] | SparklogError]:
-    works = [
-        CopyWork(
-            files=context.files,
-            clock=context.clock,
-            topic=topic,
-            parts=[(part.partition, part.slices) for part in unit],
-        )
-        for unit in units
-    ]
-    return context.fleet.map(copied, works, what)
 
 
 def _commit(

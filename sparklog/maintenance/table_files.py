@@ -15,7 +15,6 @@ retention   drops whole files, but only if no rows of lower offsets of their par
 import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -121,11 +120,8 @@ def _window(file: DataFile, retention_ms: int) -> int | None:
 
 
 def _compact(context: JobContext, topic: TopicDescription, groups: Sequence[Group]) -> Outcome:
-    works = [
-        CompactWork(files=context.files, clock=context.clock, topic=topic, group=group)
-        for group in groups
-    ]
-    answers = context.fleet.map(compacted, works, f"merge files of table {topic.name}")
+    task = partial(compacted, context.files, context.clock, topic)
+    answers = context.fleet.map(task, groups, f"merge files of table {topic.name}")
     problems: list[str] = []
     written: list[WrittenFile] = []
     dropped: list[DataFile] = []
@@ -158,21 +154,13 @@ def _are_live(context: JobContext, topic: TopicDescription, group: Group) -> boo
     return all(one.path in files for one in group)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactWork:
-    """A group to be merged by a task. Picklable."""
-
-    files: Files
-    clock: Clock
-    topic: TopicDescription
-    group: Group
-
-
-def compacted(work: CompactWork) -> list[WrittenFile]:
+def compacted(
+    files: Files, clock: Clock, topic: TopicDescription, group: Group
+) -> list[WrittenFile]:
     """Write the rows of a group, sorted, to as few files as possible; sync and return these."""
-    directory = table_directory(work.topic)
-    cursors = [_Cursor(work.files, f"{directory}/{one.path}") for one in work.group]
-    return write_files(work.files, directory, _merged(cursors), work.clock.now_ms())
+    directory = table_directory(topic)
+    cursors = [_Cursor(files, f"{directory}/{one.path}") for one in group]
+    return write_files(files, directory, _merged(cursors), clock.now_ms())
 
 
 def _merged(cursors: "Sequence[_Cursor]") -> Iterator[pa.RecordBatch]:

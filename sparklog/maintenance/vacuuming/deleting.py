@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from sparklog.errors import SparklogError, StorageError
@@ -14,14 +15,6 @@ LOCAL_CHUNK: Final = 100_000
 enough, this process unlinks it, without Spark."""
 REMOTE_CHUNK: Final = 1000
 """How many objects of a store one task deletes; it takes some seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Chunk:
-    """Files that one task unlinks."""
-
-    files: Files
-    paths: Sequence[str]
 
 
 @dataclass(slots=True)
@@ -50,33 +43,32 @@ def delete_files(context: JobContext, paths: Sequence[str], what: str) -> dict[s
     A file that is already gone counts as unlinked. `what` is the title of a progress bar.
     """
     size = LOCAL_CHUNK if context.files.is_local else REMOTE_CHUNK
-    chunks = [
-        _Chunk(context.files, paths[start : start + size]) for start in range(0, len(paths), size)
-    ]
+    chunks = [paths[start : start + size] for start in range(0, len(paths), size)]
     fleet = context.fleet if len(chunks) > 1 else LocalFleet()
     failed: dict[str, str] = {}
-    for chunk, answer in zip(chunks, fleet.map(_delete, chunks, what), strict=True):
+    answers = fleet.map(partial(_delete, context.files), chunks, what)
+    for chunk, answer in zip(chunks, answers, strict=True):
         if isinstance(answer, SparklogError):
-            failed.update(dict.fromkeys(chunk.paths, str(answer)))
+            failed.update(dict.fromkeys(chunk, str(answer)))
         else:
             failed.update(answer)
     return failed
 
 
-def _delete(chunk: _Chunk) -> dict[str, str]:
+def _delete(files: Files, paths: Sequence[str]) -> dict[str, str]:
     try:
-        chunk.files.delete_many(chunk.paths)
+        files.delete_many(paths)
     except StorageError:
-        return _delete_singly(chunk)
+        return _delete_singly(files, paths)
     return {}
 
 
-def _delete_singly(chunk: _Chunk) -> dict[str, str]:
+def _delete_singly(files: Files, paths: Sequence[str]) -> dict[str, str]:
     """Unlink the files one by one, to tell which cannot be."""
     failed = {}
-    for path in chunk.paths:
+    for path in paths:
         try:
-            chunk.files.delete(path)
+            files.delete(path)
         except StorageError as error:
             failed[path] = str(error)
     return failed

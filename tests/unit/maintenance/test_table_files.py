@@ -17,7 +17,6 @@ from sparklog.maintenance.build_table import build_table
 from sparklog.maintenance.runner import executed
 from sparklog.maintenance.table_files import (
     TIER_FILES,
-    CompactWork,
     compacted,
     droppable,
     small_groups,
@@ -108,9 +107,8 @@ class TestMerging:
             data_file(files, topic, [row for row in rows if owners[row["offset"]][1] == owner])
             for owner in sorted({owner for _, owner in owners})
         ]
-        work = CompactWork(files=files, clock=ManualClock(), topic=topic, group=group)
         with patch("sparklog.table.rows.BATCH_BYTES", batch_bytes):
-            (merged,) = compacted(work)
+            (merged,) = compacted(files, ManualClock(), topic, group)
         written = opened(files, f"{table_directory(topic)}/{merged.path}").read()
 
         found = written.select(["partition", "offset"]).to_pylist()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sparklog.admin.erase_segment import Search, search
+from sparklog.admin.erase_segment import search
 from sparklog.fleet import LocalFleet
 from sparklog.log.names import INDEX_SUFFIX
 from sparklog.maintenance.build_index import build_index
@@ -13,7 +13,7 @@ from sparklog.maintenance.verification.verify import verify
 from sparklog.record import layout
 from tests.compaction import Compacted
 from tests.damage import Log
-from tests.partitions import DIRECTORY, TOPIC
+from tests.partitions import DIRECTORY
 
 
 def compacted() -> Compacted:
@@ -135,9 +135,9 @@ class TestDamagedLog:
     def test_is_replaced_by_a_segment_in_which_erase_finds_a_key(self) -> None:
         log = self.repaired()
         entry = log.partition.segments[0]
-        work = Search(files=log.partition.files, topic=TOPIC, entry=entry, keys=(b"b",))
+        found = search(log.partition.files, DIRECTORY, (b"b",), entry)
 
-        assert search(work).deltas.tolist() == [1]
+        assert found.deltas.tolist() == [1]
 
 
 def test_a_damaged_one_stays_while_its_log_cannot_be_decoded() -> None:

@@ -115,8 +115,8 @@ class Groups:
         code: int = self.told(DeleteGroupRequest(group))
         return code
 
-    def deletes_offsets(self, *places: TopicPartition, group: str = GROUP) -> Any:
-        return self.told(OffsetDeleteRequest(group, places))
+    def deletes_offsets(self, *places: TopicPartition) -> Any:
+        return self.told(OffsetDeleteRequest(GROUP, places))
 
     def commits(self, offset: int, place: TopicPartition = FLIGHTS, **fields: Any) -> Any:
         """The codes of a commit of a client that is no member."""

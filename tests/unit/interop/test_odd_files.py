@@ -42,11 +42,11 @@ def file(name: str, data: bytes) -> DumpedFile:
     return DumpedFile(f"/x/{name}", f"/x/{name}", data)
 
 
-def wrapped(plain: bytes, attributes: int = 1) -> bytes:
+def wrapped(plain: bytes) -> bytes:
     """A message of magic 1 whose value is these bytes, as gzip."""
     import gzip
 
-    return message(Record(7, 9, None, gzip.compress(plain), ()), 1, attributes)
+    return message(Record(7, 9, None, gzip.compress(plain), ()), 1, 1)
 
 
 def odd(magic: int) -> bytes:

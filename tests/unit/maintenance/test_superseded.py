@@ -202,9 +202,9 @@ class TestIndexKeys:
 
 
 class TestMark:
-    def marks(self, log: Compacted, *, bits: int = 0, reverse: bool = False) -> superseded.Marks:
-        found = [chunk for _, chunk in chunks(log, bits=bits)]
-        buckets = [Buckets(first=0, bits=bits, indexed=[])]
+    def marks(self, log: Compacted, *, reverse: bool = False) -> superseded.Marks:
+        found = [chunk for _, chunk in chunks(log)]
+        buckets = [Buckets(first=0, bits=0, indexed=[])]
         return mark(
             log.partition.files, DIRECTORY, buckets, 0, iter(found[::-1] if reverse else found)
         )

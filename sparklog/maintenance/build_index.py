@@ -28,14 +28,8 @@ from sparklog.storage.files import Files
 
 Sizes = Mapping[str, int]
 """The sizes of index files by their paths, relative to the topic's directory."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Needed:
-    """A segment whose indexes must be built or compared, and the reason."""
-
-    entry: SegmentEntry
-    reason: str
+_Needed = tuple[SegmentEntry, str]
+"""A segment whose indexes must be built or compared, and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +62,7 @@ def build_index(
             continue
         if needed:
             force = bool(options["rebuild"])
-            execute = partial(_execute, context, topic, [one.entry for one in needed], force=force)
+            execute = partial(_execute, context, topic, [entry for entry, _ in needed], force=force)
             yield Step(topic=topic.name, rows=_rows(needed), execute=execute)
 
 
@@ -78,14 +72,14 @@ def _needed(
     image = context.to_plan(topic)
     asked = "rebuild" if options["rebuild"] else "check" if options["check"] else None
     sizes = _sizes(context.files, topic) if options.get("list") and not asked else None
-    needed = []
+    needed: list[_Needed] = []
     for _, log in sorted(image.partitions.items()):
         for entry in log.entries():
             if entry.is_shared:
                 continue  # a slice has no index: it is so small that readers scan it
             reason = asked or index_problem(entry, sizes)
             if reason is not None:
-                needed.append(_Needed(entry, reason))
+                needed.append((entry, reason))
     return needed
 
 
@@ -125,12 +119,11 @@ def index_problem(entry: SegmentEntry, sizes: Sizes | None) -> str | None:
 def _rows(needed: Sequence[_Needed]) -> list[dict[str, Any]]:
     """Return a row of the plan for each partition and reason."""
     rows: dict[tuple[int, str], dict[str, Any]] = {}
-    for one in needed:
-        partition, reason = one.entry.partition, one.reason
-        new = {"partition": partition, "reason": reason, "segments": 0, "bytes": 0}
-        row = rows.setdefault((partition, reason), new)
+    for entry, reason in needed:
+        new = {"partition": entry.partition, "reason": reason, "segments": 0, "bytes": 0}
+        row = rows.setdefault((entry.partition, reason), new)
         row["segments"] += 1
-        row["bytes"] += one.entry.log_bytes
+        row["bytes"] += entry.log_bytes
     return list(rows.values())
 
 

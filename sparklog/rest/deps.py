@@ -26,14 +26,14 @@ def as_of(request: Request) -> AsOf | None:
     Raises ApiError (422) for text that is not a version or a time, and if both are given.
     """
     version, timestamp = query_of(request, "versionAsOf"), query_of(request, "timestampAsOf")
-    if version is None and timestamp is None:
-        return None
     if version is not None and timestamp is not None:
         raise ApiError(422, "query.versionAsOf: not together with timestampAsOf")
     if timestamp is not None:
         return AsOf(timestamp_ms=max(0, parse_time(timestamp)))
-    if version is None or not _VERSION.fullmatch(version):
-        raise ApiError(422, f"query.versionAsOf: {str(version)[:40]!r} is no version")
+    if version is None:
+        return None
+    if not _VERSION.fullmatch(version):
+        raise ApiError(422, f"query.versionAsOf: {version[:40]!r} is no version")
     return AsOf(version=int(version))
 
 

@@ -29,7 +29,7 @@ LOCK_FILE: Final = ".lock"
 _PARTITION: Final = re.compile(r"(.+)-([0-9]{1,10})", re.ASCII)
 _LEFT_OUT: Final = re.compile(r".+(\.[0-9a-f]{32}-(delete|future|stray)|-(delete|future|stray))")
 _SEGMENT_FILE: Final = re.compile(r"([0-9]{20})(\.log|\.index|\.timeindex|\.txnindex)", re.ASCII)
-_SNAPSHOT: Final = re.compile(r"([0-9]{20})\.snapshot", re.ASCII)
+_SNAPSHOT: Final = re.compile(r"[0-9]{20}\.snapshot", re.ASCII)
 _OF_A_SEGMENT: Final = re.compile(r"[0-9]{20}\..*", re.ASCII)
 _UNFINISHED: Final = re.compile(r"[0-9]{20}\..*\.swap", re.ASCII)
 
@@ -96,8 +96,7 @@ class PartitionDir:
 
     def snapshots(self) -> list[int]:
         """Return the offsets of the producer snapshots, in order."""
-        names = (_SNAPSHOT.fullmatch(name) for name, _ in _plain_files(self.path, _SNAPSHOT))
-        return sorted(int(match[1]) for match in names if match is not None)
+        return sorted(int(name[:20]) for name, _ in _plain_files(self.path, _SNAPSHOT))
 
     def read(self, name: str) -> bytes:
         """Return a file's bytes, b"" if there is none. Raises CorruptionError for a large file."""

@@ -102,11 +102,6 @@ class _Merge:
     rows: pa.Table
     """The rows of the group, with the columns that `_compared` selects."""
 
-    @property
-    def partition(self) -> int:
-        """The partition of the group and of the segment."""
-        return self.segment.partition
-
 
 def merge_groups(
     context: JobContext,
@@ -158,7 +153,7 @@ def _commit(
 
     def plan(image: TopicImage) -> TopicEdit | Done:
         landed[:] = [
-            merge for merge in made if _is_current(image.partition(merge.partition), merge)
+            merge for merge in made if _is_current(image.partition(merge.segment.partition), merge)
         ]
         if not landed:
             return Done()

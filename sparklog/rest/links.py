@@ -7,8 +7,9 @@ from fastapi import Request
 from sparklog.config import ConfigEntry
 from sparklog.log.names import INTERNAL_TOPICS
 from sparklog.model import TopicDescription
-from sparklog.rest.deps import check_cluster, service_of
+from sparklog.rest.deps import allowed, check_cluster, service_of
 from sparklog.rest.schemas import models3
+from sparklog.tokens import Scope
 
 
 def in_path(name: str) -> str:
@@ -96,3 +97,10 @@ async def links_to(request: Request, cluster_id: str) -> Links:
     """Return the links of the log dir's cluster. Raises ApiError (404) for another one."""
     await check_cluster(service_of(request), cluster_id)
     return Links(request, cluster_id)
+
+
+async def readable(request: Request, cluster_id: str, topic: str) -> tuple[Links, TopicDescription]:
+    """Return the links and a topic, if the client may read it. Raises ApiError (401, 403, 404)."""
+    service = allowed(request, Scope.READ, topic)
+    links = await links_to(request, cluster_id)
+    return links, await service.topic(topic)

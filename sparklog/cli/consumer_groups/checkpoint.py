@@ -7,9 +7,8 @@ The JSON of a source is that of Spark's Kafka connector, so its checkpoints can 
 """
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,9 +17,6 @@ from sparklog.cli.consumer_groups.groups import of_present_topics
 from sparklog.cli.output import print_columns, print_json
 from sparklog.errors import GroupIdNotFoundError, InvalidOptionError, UsageError
 from sparklog.model import STREAM_MEMBER, TopicPartition, offsets_json
-
-if TYPE_CHECKING:
-    from sparklog.storage.files import Files
 
 Checkpoint = Annotated[str, typer.Argument(metavar="DIR", help="The stream's checkpointLocation.")]
 Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
@@ -100,7 +96,8 @@ def _read(arguments: ShowArguments | ToGroupArguments) -> tuple[int, dict[TopicP
     from sparklog.storage import open_files
 
     files = open_files(arguments.checkpoint, arguments.storage_options)
-    done = [int(name) for name in _names(files, "commits") if name.isdecimal()]
+    names = (one.path.rpartition("/")[2] for one in files.list("commits"))
+    done = [int(name) for name in names if name.isdecimal()]
     if not done:
         raise UsageError(
             f"{arguments.checkpoint}: no checkpoint of a stream, or no micro-batch of it is done"
@@ -112,10 +109,6 @@ def _read(arguments: ShowArguments | ToGroupArguments) -> tuple[int, dict[TopicP
         for place, offset in _offsets(source, f"{arguments.checkpoint}/offsets/{batch}").items():
             found[place] = min(offset, found.get(place, offset))
     return batch, found
-
-
-def _names(files: "Files", directory: str) -> Iterator[str]:
-    return (one.path.rpartition("/")[2] for one in files.list(directory))
 
 
 def _offsets(source: bytes, path: str) -> dict[TopicPartition, int]:

@@ -15,7 +15,7 @@ from sparklog.rest.deps import (
     token_of,
 )
 from sparklog.rest.errors import PARTITION_NOT_FOUND, ApiError
-from sparklog.rest.links import Links, links_to
+from sparklog.rest.links import Links, links_to, readable
 from sparklog.rest.paging import PageAsked
 from sparklog.rest.parameters import (
     PARTITION_END,
@@ -148,8 +148,8 @@ async def read_cluster_topic(
     request: Request, cluster_id: ClusterId, topic: TopicName
 ) -> models3.TopicData:
     """A topic."""
-    service = allowed(request, Scope.READ, topic)
-    return (await links_to(request, cluster_id)).topic(await service.topic(topic))
+    links, found = await readable(request, cluster_id, topic)
+    return links.topic(found)
 
 
 @router.patch(
@@ -190,9 +190,7 @@ async def read_cluster_partitions(
     request: Request, cluster_id: ClusterId, topic: TopicName, page: PageAsked
 ) -> models3.PartitionList:
     """The partitions of a topic."""
-    service = allowed(request, Scope.READ, topic)
-    links = await links_to(request, cluster_id)
-    found = await service.topic(topic)
+    links, found = await readable(request, cluster_id, topic)
     numbers, following = page.of(range(found.num_partitions), int, int)
     data = [links.partition(topic, number) for number in numbers]
     metadata = links.list_at(f"/topics/{topic}/partitions", following)
@@ -204,9 +202,8 @@ async def read_cluster_partition(
     request: Request, cluster_id: ClusterId, topic: TopicName, partition: PartitionNumber
 ) -> models3.PartitionData:
     """One partition."""
-    service = allowed(request, Scope.READ, topic)
-    links = await links_to(request, cluster_id)
-    if partition >= (await service.topic(topic)).num_partitions:
+    links, found = await readable(request, cluster_id, topic)
+    if partition >= found.num_partitions:
         raise ApiError(PARTITION_NOT_FOUND, f"topic {topic!r} has no partition {partition}")
     return links.partition(topic, partition)
 

@@ -15,7 +15,7 @@ from sparklog.config.partitioners import BUILT_IN, DEFAULT
 from sparklog.model import TopicDescription
 from sparklog.rest.deps import allowed, check_cluster, service_of, token_of
 from sparklog.rest.errors import BAD_REQUEST, ApiError
-from sparklog.rest.links import Links, links_to
+from sparklog.rest.links import Links, links_to, readable
 from sparklog.rest.paging import PageAsked
 from sparklog.rest.parameters import ClusterId, TopicName
 from sparklog.rest.payloads.bodies import body_docs, body_of
@@ -68,19 +68,10 @@ async def read_configs(
     request: Request, cluster_id: ClusterId, topic: TopicName, page: PageAsked
 ) -> models3.ConfigList:
     """All configs of a topic, defaults included."""
-    links, found = await _readable(request, cluster_id, topic)
+    links, found = await readable(request, cluster_id, topic)
     data, following = page.of(_configs(links, found), lambda one: one.name, str)
     metadata = links.list_at(f"/topics/{topic}/configs", following)
     return models3.ConfigList(metadata=metadata, data=data)
-
-
-async def _readable(
-    request: Request, cluster_id: str, topic: str
-) -> tuple[Links, TopicDescription]:
-    """Return the links and a topic, if the client may read it. Raises ApiError (401, 403, 404)."""
-    service = allowed(request, Scope.READ, topic)
-    links = await links_to(request, cluster_id)
-    return links, await service.topic(topic)
 
 
 @router.get("/{topic}/configs/{name}")
@@ -88,7 +79,7 @@ async def read_config(
     request: Request, cluster_id: ClusterId, topic: TopicName, name: ConfigName
 ) -> models3.ConfigData:
     """One config of a topic."""
-    for one in _configs(*await _readable(request, cluster_id, topic)):
+    for one in _configs(*await readable(request, cluster_id, topic)):
         if one.name == name:
             return one
     raise _unknown(name)

@@ -10,7 +10,7 @@ counted before it is parsed, which takes milliseconds, and a body with too many 
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
@@ -33,17 +33,8 @@ VALUES_MAX: Final = 50_000
 Text = bytes | bytearray
 
 
-class Outline(NamedTuple):
-    """A list or stream: how many elements, how many values the largest has, its end, the cuts."""
-
-    elements: int
-    largest: int
-    stop: int
-    cuts: list[int]
-
-
-def outline(body: Text, start: int, *, is_list: bool) -> Outline:
-    """Return the outline of `body` from `start` on.
+def outline(body: Text, start: int, *, is_list: bool) -> tuple[int, int, list[int]]:
+    """Return the number of elements of a list or stream from `start` on, its end, and the cuts.
 
     Raises ApiError (413) for an element with too many values.
     """
@@ -54,7 +45,7 @@ def outline(body: Text, start: int, *, is_list: bool) -> Outline:
     elements, largest, stop, count = found.tolist()
     if largest > VALUES_MAX:
         raise ApiError(413, f"a record, or a body without records, has at most {VALUES_MAX} values")
-    return Outline(elements, largest, stop, cuts[:count].tolist())
+    return elements, stop, cuts[:count].tolist()
 
 
 def check_values(body: Text) -> None:
@@ -78,7 +69,7 @@ def list_parts(body: Text, name: str, elements_max: int) -> Iterator[Text]:
     if found is None:
         raise ApiError(422, f"a body of more than {WHOLE_BYTES} bytes must have a list {name!r}")
     start = found.end()
-    elements, _, stop, cuts = outline(body, start, is_list=True)
+    elements, stop, cuts = outline(body, start, is_list=True)
     if elements > elements_max:
         raise _too_many(elements_max)
     if start + len(body) - stop > WHOLE_BYTES:
@@ -101,7 +92,7 @@ def stream_parts(body: Text, elements_max: int) -> Iterator[tuple[int, Text]]:
     if len(body) <= WHOLE_BYTES:
         yield 0, body
         return
-    elements, _, stop, cuts = outline(body, 0, is_list=False)
+    elements, stop, cuts = outline(body, 0, is_list=False)
     if elements > elements_max:
         raise _too_many(elements_max)
     if not cuts:

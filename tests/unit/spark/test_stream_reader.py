@@ -137,6 +137,39 @@ class TestAvailableNow:
 
         assert stream.step() == {"t-0": [10]}
 
+    def test_fails_without_its_topic_or_ends_with_a_warning(self, log_dir: str) -> None:
+        """The connector fails in both cases. The next run reads the topic that was made again."""
+        streams = [
+            Stream(log_dir, maxOffsetsPerTrigger=8, failOnDataLoss=one) for one in (True, False)
+        ]
+        failing, going_on = streams
+        for stream in streams:
+            stream.reader.prepareForTriggerAvailableNow()
+            stream.step()
+        AdminClient(log_dir).delete_topics(["t"])
+        new_topic(log_dir, partitions=2)
+        append(log_dir, 0, range(3))
+
+        with pytest.raises(UnknownTopicError, match="was deleted after the read was planned"):
+            failing.step()
+        with pytest.warns(SparklogWarning, match="was deleted after the read was planned"):
+            assert [going_on.step() for _ in range(3)] == [{}, {}, None]
+        with pytest.warns(SparklogWarning, match="was deleted and created again"):
+            assert going_on.restart().step() == {"t-0": [0, 1, 2]}
+
+    def test_runs_a_batch_again_though_there_are_more_partitions_now(self, log_dir: str) -> None:
+        """The connector's own test of SPARK-53560."""
+        stream = Stream(log_dir)
+        stream.reader.prepareForTriggerAvailableNow()
+        end = stream.plan()
+        AdminClient(log_dir).create_partitions({"t": 3})
+        append(log_dir, 2, range(3))
+        stream.restart().reader.prepareForTriggerAvailableNow()
+
+        assert stream.run(end) == {"t-0": span(0, 10), "t-1": span(0, 10)}
+        stream.at = end
+        assert stream.step() == {"t-2": [0, 1, 2]}
+
 
 class TestRestart:
     def test_goes_on(self, log_dir: str) -> None:

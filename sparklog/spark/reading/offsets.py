@@ -147,12 +147,25 @@ def parse_assign(text: str) -> list[TopicPartition]:
 
 def _json_object(name: str, text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:  # ValueError: an integer of 4,300 digits, too
         _refuse(name, f"{text[:TOLD_MAX]!r} is no JSON ({error})")
     if not isinstance(value, dict):
         _refuse(name, f"{text[:TOLD_MAX]!r} is no JSON object")
     return dict(value)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of a JSON object. Raises ValueError for a name that is there twice.
+
+    The connector takes the last one. Here the partitions of the others would have the default.
+    """
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name[:TOLD_MAX]!r} is there twice")
+        found[name] = value
+    return found
 
 
 def _partition(name: str, value: Any) -> int:

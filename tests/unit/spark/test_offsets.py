@@ -92,6 +92,8 @@ class TestOffsets:
             ('{"t": {"0": 1.5}}', "1.5 is neither an offset"),
             ('{"t": {"-1": 5}}', "'-1' is no partition"),
             ('{"t": {"²": 5}}', "'²' is no partition"),
+            ('{"t": {"0": 5}, "t": {"1": 7}}', "is no JSON .'t' is there twice"),
+            ('{"t": {"0": 5, "0": 7}}', "is no JSON .'0' is there twice"),
         ],
     )
     def test_that_are_none_are_refused(self, text: str, message: str) -> None:
@@ -135,7 +137,11 @@ class TestAssign:
         ]
 
     @pytest.mark.parametrize(
-        "text", ["t", "[0]", '{"t": 0}', '{"t": [-1]}', '{"t": [true]}', '{"t": [0.5]}']
+        "text",
+        [
+            *("t", "[0]", '{"t": 0}', '{"t": [-1]}', '{"t": [true]}', '{"t": [0.5]}'),
+            '{"t": [0], "t": [1]}',
+        ],
     )
     def test_is_refused_with_an_example(self, text: str) -> None:
         with pytest.raises(InvalidOptionError, match=r'expected e.g. {"flights": \[0, 1\]}'):

@@ -29,6 +29,10 @@ COMPLETE: Final = f"complete.{SOURCES_DIGEST}"
 """The name of a file in the cache; it says that the cache has all kernels of these sources."""
 BESIDE_SOURCES: Final = Path(__file__).parent / "kernels" / "__pycache__"
 """Where numba has its cache, if it may write there."""
+NO_CACHE: Final = (
+    "numba finds no folder for compiled kernels: each process compiles them anew, which may take "
+    "a minute, and its first requests wait; set NUMBA_CACHE_DIR to a directory for this user"
+)
 _logger: Final = logging.getLogger("sparklog.kernels")
 
 
@@ -47,12 +51,15 @@ def compile_missing() -> None:
 
     A service calls it before it listens: its first requests would wait for the compiler, and time
     out. Of services that start at once one compiles, and the others wait for it. Without a folder
-    for a cache it does nothing: each process compiles for itself.
+    for a cache each process compiles for itself: that is only logged.
     """
     if is_plain() or is_complete():
         return
     mark = import_module("sparklog.record.kernels.jit").complete_mark()
-    if mark is None or mark.exists():
+    if mark is None:
+        _logger.warning(NO_CACHE)
+        return
+    if mark.exists():
         return
     _logger.info("the kernels are compiled, once on this machine: this may take a minute")
     with _locked(mark.parent):

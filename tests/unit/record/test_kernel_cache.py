@@ -73,12 +73,13 @@ class TestCompileMissing:
         compile_missing()
         assert len(ran) == 1
 
-    def test_does_nothing_without_a_cache(
-        self, mark: Path, monkeypatch: pytest.MonkeyPatch
+    def test_says_what_to_do_without_a_cache(
+        self, mark: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         monkeypatch.setattr(jit, "complete_mark", lambda: None)
         compile_missing()
         assert not mark.exists()
+        assert "set NUMBA_CACHE_DIR" in caplog.text
 
     def test_does_not_load_numba_to_see_a_complete_cache(
         self, mark: Path, monkeypatch: pytest.MonkeyPatch

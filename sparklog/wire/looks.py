@@ -26,6 +26,7 @@ class Looks:
         """Return the image of a look that begins after this call. Raises as the look does."""
         if self._next is None:
             self._next = asyncio.ensure_future(self._after(self._last))
+            self._next.add_done_callback(_seen)
         return await asyncio.shield(self._next)
 
     async def _after(self, before: "asyncio.Task[Image] | None") -> Image:
@@ -34,3 +35,9 @@ class Looks:
             await asyncio.wait([before])
         self._last, self._next = self._next, None
         return await self._look()
+
+
+def _seen(look: "asyncio.Task[Image]") -> None:
+    """Mark an error as retrieved: the clients of all who waited for it may have gone meanwhile."""
+    if not look.cancelled():
+        look.exception()

@@ -1,6 +1,7 @@
 """Looks at the newest image: requests share them, and none gets an image from before it came."""
 
 import asyncio
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -79,6 +80,24 @@ def test_a_request_that_is_given_up_takes_no_look_from_others() -> None:
         return await waits
 
     assert asyncio.run(scenario()) == "new"
+
+
+def test_an_error_for_which_nobody_waits_any_more_is_no_bug(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        begun = Begun()
+        [given_up] = await begun.ask()
+        await begun.have(1)
+        given_up.cancel()
+        begun.futures[0].set_exception(StorageError("the network is gone"))
+        look = begun.looks._last
+        assert look is not None
+        await turns_until(look.done)
+
+    asyncio.run(scenario())
+    gc.collect()  # asyncio tells of errors that nobody has seen when they are freed
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from sparklog.clock import Clock
-from sparklog.errors import LogDirError
+from sparklog.errors import CommitOutcomeUnknownError, LogDirError, StorageError
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.kept import KeptSegments
 from sparklog.metadata.catalog import Catalog
@@ -54,7 +54,10 @@ class FollowedTopics:
         return {} if image is None else image.names
 
     def image(self, *topics: TopicDescription) -> Image | None:
-        """Return the newest image with these topics opened; None before there is a log dir."""
+        """Return the newest image with these topics opened; None before there is a log dir.
+
+        Raises StorageError, also if the newest version cannot be made durable.
+        """
         looked_ms = self._clock.boot_ms()
         try:
             log = self._catalog.log
@@ -63,7 +66,12 @@ class FollowedTopics:
                 raise
             return None
         image = log.image([topic.topic_id for topic in topics])
-        log.sync(image.version)
+        try:
+            log.sync(image.version)
+        except CommitOutcomeUnknownError as error:  # a reader has committed nothing
+            raise StorageError(
+                f"version {image.version} is not served before it is durable: {error.__cause__}"
+            ) from error
         self._take(_Seen(image, looked_ms))
         return image
 

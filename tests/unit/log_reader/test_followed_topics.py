@@ -6,7 +6,7 @@ import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock
-from sparklog.errors import UnknownTopicError
+from sparklog.errors import StorageError, UnknownTopicError
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.metadata.catalog import Catalog
@@ -133,6 +133,20 @@ class TestLocal:
             topics.reader_at_hand("t")
 
         assert synced == [ENTRIES]
+
+    def test_what_cannot_be_made_durable_is_a_failure_of_the_storage(
+        self, topics: FollowedTopics, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fails(*_: object) -> None:
+            raise StorageError("cannot sync")
+
+        append(log_dir, 0, "ab")
+        with monkeypatch.context() as patched:
+            patched.setattr(LocalFiles, "sync_directory", fails)
+            with pytest.raises(StorageError, match=r"not served before it is durable: cannot sync"):
+                topics.reader("t")
+
+        assert end(topics.reader("t")) == 2
 
     def test_unknown_topics_are_told(self, topics: FollowedTopics) -> None:
         topics.topics()

@@ -1,10 +1,15 @@
 """Structured logs on standard error: each line is a JSON object."""
 
 import logging
+from collections.abc import Hashable
 from typing import Any, Final
 
 import orjson
 
+from sparklog.clock import Clock
+
+TOLD_MS: Final = 10_000
+"""The least time between two lines about the same trouble."""
 LOGGERS: Final = ("sparklog", "uvicorn", "asyncio")
 
 
@@ -34,3 +39,20 @@ def set_up_logs(level: str) -> None:
         logger.handlers = [handler]
         logger.setLevel(level.upper())
         logger.propagate = False
+
+
+class Seldom:
+    """Keeps a trouble that lasts from filling the log: a line about it is due once in TOLD_MS."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._told_ms: dict[Hashable, int] = {}
+
+    def is_due(self, trouble: Hashable) -> bool:
+        """Return whether a line is due; the caller then logs it. Callers use few troubles."""
+        now_ms = self._clock.boot_ms()
+        told_ms = self._told_ms.get(trouble)
+        if told_ms is not None and now_ms - told_ms < TOLD_MS:
+            return False
+        self._told_ms[trouble] = now_ms
+        return True

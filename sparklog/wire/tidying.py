@@ -33,6 +33,7 @@ from sparklog.metadata.state.image import Image, PartitionLog
 from sparklog.metadata.upkeep.housekeeping import keep_house_while
 from sparklog.model import TopicDescription
 from sparklog.service.housekeeper import Service, work_for
+from sparklog.service.logs import Seldom
 from sparklog.storage import open_files
 from sparklog.wire.instances import Instance, Instances, leader_of
 
@@ -71,6 +72,7 @@ class Tidying:
         self._ended_round = ended_round
         self._instances = Instances(Instance(node_id, "", 0))
         self._group_rounds = 0
+        self._seldom = Seldom(catalog.clock)
         self._first = catalog.log.image().fold.cover
         """Topics that were touched after this version are opened."""
         self.ending = Event()
@@ -131,7 +133,8 @@ class Tidying:
             with seldom_collected():
                 return work(self._image())
         except SparklogError as error:
-            log.warning("a merge, compaction or vacuum failed: %s", error)
+            if self._seldom.is_due("work"):
+                log.warning("a merge, compaction or vacuum failed: %s", error)
         except Exception:  # a bug must not end the tidying
             log.exception("a merge, compaction or vacuum failed")
         return 0
@@ -220,14 +223,18 @@ class Tidying:
         return leader_of(name, instances.alive).node_id == instances.own.node_id
 
     def _merged(self, outcomes: Iterable[Outcome]) -> int:
-        """Count merged segments, and log problems; stop between two merges if the process ends."""
-        count = 0
+        """Count merged segments, and log problems; stop between two merges if the process ends.
+
+        On a full disk each partition has one in each round, so the log gets the first of a round.
+        """
+        count, problems = 0, list[str]()
         for outcome in outcomes:
             count += outcome.counts["segments"]
-            for problem in outcome.problems:
-                log.warning("a tail was not merged: %s", problem)
+            problems += outcome.problems
             if self.ending.is_set():
                 break
+        if problems and self._seldom.is_due("merge"):
+            log.warning("tails that were not merged: %d, such as %s", len(problems), problems[0])
         return count
 
 

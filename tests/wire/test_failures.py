@@ -242,10 +242,11 @@ class TestAStorageThatFails:
         [(5, ErrorCode.not_leader_or_follower), (6, ErrorCode.kafka_storage_error)],
     )
     def test_answers_a_fetch_with_its_error(
-        self, client: Client, version: int, code: ErrorCode
+        self, client: Client, caplog: pytest.LogCaptureFixture, version: int, code: ErrorCode
     ) -> None:
         [found] = partitions_of(client.ask(fetch_request(version, "t", Part())))
         assert found.error_code == code
+        assert "FETCH failed: the disk is gone" in caplog.text
 
     def test_answers_for_the_topics_of_a_request_that_clients_ask_again(
         self, running: RunningGateway, client: Client

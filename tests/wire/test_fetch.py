@@ -144,13 +144,19 @@ class TestErrors:
         assert found.error_code == ErrorCode.unknown_topic_id
 
     def test_a_file_that_is_gone(
-        self, client: Client, flights: TemporaryTopic, topic: TopicDescription, tmp_path: Path
+        self,
+        client: Client,
+        flights: TemporaryTopic,
+        topic: TopicDescription,
+        tmp_path: Path,
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
         flights.produce(Record("a", partition=0))
         for path in (tmp_path / "log").rglob("*.log"):
             path.unlink()
         answers = fetched(client, topic, Part(0), Part(1), wait_ms=MANY)
         assert errors(answers) == [ErrorCode.kafka_storage_error, 0]
+        assert "FETCH failed: cannot read" in caplog.text
 
     def test_a_file_that_is_damaged(
         self, client: Client, flights: TemporaryTopic, topic: TopicDescription, tmp_path: Path

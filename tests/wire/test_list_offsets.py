@@ -179,10 +179,13 @@ class TestListOffsets:
     def test_a_storage_that_fails_is_told(self, client: Client) -> None:
         assert asked(client, LATEST) == (ErrorCode.kafka_storage_error, -1, -1)
 
-    def test_damage_is_told(self, client: Client, tmp_path: Path) -> None:
+    def test_damage_is_told(
+        self, client: Client, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
         for path in (tmp_path / "log").rglob("*.log"):
             path.write_bytes(bytes(path.stat().st_size))
         assert asked(client, 11)[0] == ErrorCode.corrupt_message
+        assert "LIST_OFFSETS failed: " in caplog.text
 
 
 @pytest.mark.usefixtures("flights")

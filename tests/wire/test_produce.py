@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.errors import StorageError
+from sparklog.errors import StorageError, StorageFullError
 from sparklog.metadata.names import ENTRIES
 from sparklog.metadata.state.edit import PartitionState, TopicEdit
 from sparklog.model import TopicDescription
@@ -85,6 +85,24 @@ def test_pipelined_requests_land_in_their_order(
     found = [answers(client.receive(ApiKey.PRODUCE, 9)) for _ in range(20)]
     assert found == [[(0, 0, number)] for number in range(20)]
     assert values(tmp_path / "log", "flights", 0) == [str(one).encode() for one in range(20)]
+
+
+def test_the_log_has_the_reason_of_a_failure_once(
+    client: Client,
+    topic: TopicDescription,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def full(*_: Any, **__: Any) -> bool:
+        raise StorageFullError("no space left")
+
+    monkeypatch.setattr(LocalFiles, "put_new", full)
+    asked = produce_request(9, topic.name, (0, client_batch("a")))
+    for _ in range(3):
+        assert answers(client.ask(asked)) == [(0, ErrorCode.kafka_storage_error, -1)]
+
+    told = [one for one in caplog.messages if one.endswith("PRODUCE failed: no space left")]
+    assert len(told) == 1
 
 
 def test_behind_a_request_that_fails_nothing_lands(

@@ -99,6 +99,18 @@ def test_an_error_is_told_to_the_log(
     assert "the disk is gone" in caplog.text
 
 
+def test_an_error_that_lasts_does_not_fill_the_log(
+    running: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object) -> None:
+        raise StorageError("the disk is gone")
+
+    monkeypatch.setattr(tidying, "merge_tails", fails)
+    for _ in range(3):
+        running.tidying.tidy_topics()
+    assert caplog.messages == ["a merge, compaction or vacuum failed: the disk is gone"]
+
+
 def test_a_run_that_fails_is_no_round(
     running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,9 +129,10 @@ def test_a_problem_of_a_merge_is_told_to_the_log(
     running: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     found = Outcome(counts={"segments": 0}, problems=["a slice is damaged"])
-    monkeypatch.setattr(tidying, "merge_tails", lambda *_: [found])
-    running.tidying.tidy_topics()
-    assert "a tail was not merged: a slice is damaged" in caplog.text
+    monkeypatch.setattr(tidying, "merge_tails", lambda *_: [found, found])
+    for _ in range(2):
+        running.tidying.tidy_topics()
+    assert caplog.messages == ["tails that were not merged: 2, such as a slice is damaged"]
 
 
 def test_it_stops_between_two_merges_when_the_gateway_ends(

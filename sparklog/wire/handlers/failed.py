@@ -85,13 +85,14 @@ def failed(call: Call, error: SparklogError) -> Reply | Awaitable[Reply]:
         fields = shape(call, told)
         if fields is None:
             raise error
-        _log(call, error)
+        tell(call, error)
         return call.answer(fields)
 
     return call.gateway.at_length(answered) if call.is_long else answered()
 
 
-def _log(call: Call, error: SparklogError) -> None:
+def tell(call: Call, error: SparklogError) -> None:
+    """Log why a request, or a part of it, has failed; once in TOLD_MS for a connection."""
     session, now_ms = call.session, call.gateway.clock.boot_ms()
     if session.told_ms is None or now_ms - session.told_ms >= TOLD_MS:
         session.told_ms = now_ms

@@ -11,6 +11,7 @@ from sparklog.metadata.state.image import Image, PartitionLog, Slice
 from sparklog.model import READ_COMMITTED, SegmentEntry, TopicDescription
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call
+from sparklog.wire.handlers.failed import tell
 from sparklog.wire.handlers.partitions import NO_EPOCH, log_of, of_epoch
 from sparklog.wire.handlers.records.fetch_bodies import (
     UNKNOWN,
@@ -179,6 +180,7 @@ class FetchRequest:
     def failed(self, error: SparklogError) -> Sequence[TopicFetched]:
         """Return answers that have an error for all partitions."""
         code = self._code_of(error)
+        tell(self.call, error)
         return [
             TopicFetched(
                 topic, [Fetched(partition=one.partition, error_code=code) for one in parts]
@@ -275,6 +277,7 @@ class FetchRequest:
         except SparklogError as error:
             if isinstance(error, MissingFileError) and not is_last:
                 raise
+            tell(self.call, error)
             return Fetched(partition=place.answer.partition, error_code=self._code_of(error))
         return place.answer
 

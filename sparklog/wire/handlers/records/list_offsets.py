@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from sparklog.errors import ErrorCode, SparklogError
+from sparklog.garbage import without_frames
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.state.image import Image, PartitionLog
 from sparklog.model import (
@@ -24,6 +25,7 @@ from sparklog.model import (
     TimestampOffset,
 )
 from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.failed import tell
 from sparklog.wire.handlers.partitions import (
     NO_EPOCH,
     isolation_named,
@@ -50,6 +52,8 @@ class _Answer(NamedTuple):
     error_code: int
     found: TimestampOffset = UNKNOWN_OFFSET
     epoch: int = NO_EPOCH
+    error: SparklogError | None = None
+    """Why the files could not be searched."""
 
 
 class _Search(NamedTuple):
@@ -65,7 +69,7 @@ class _Search(NamedTuple):
         try:
             found = self.reader.list_offset(self.log.partition, self.timestamp, self.isolation)
         except SparklogError as error:
-            return _Answer(error.code)
+            return _Answer(error.code, error=without_frames(error))
         return _Answer(ErrorCode.NONE, found, _epoch_at(self.log, found.offset))
 
 
@@ -120,6 +124,9 @@ async def _looked_up(call: Call, found: Sequence[_Answer | _Search]) -> list[_An
         shares = [some[first : first + size] for first in range(0, len(some), size)]
         looks = [call.gateway.lookup(partial(_answered, share)) for share in shares]
         answers += chain(*await asyncio.gather(*looks))
+    failure = next((one.error for one in answers if one.error is not None), None)
+    if failure is not None:
+        tell(call, failure)
     in_order = iter(answers)
     return [next(in_order) if isinstance(one, _Search) else one for one in found]
 

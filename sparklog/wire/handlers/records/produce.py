@@ -14,7 +14,16 @@ from contextlib import closing
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sparklog.errors import ErrorCode, InvalidRequestError, SparklogError, UnknownTopicError
+from sparklog.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    CorruptMetadataError,
+    ErrorCode,
+    InvalidRequestError,
+    SparklogError,
+    StorageError,
+    UnknownTopicError,
+)
 from sparklog.group_commit.append_ahead import check_ahead
 from sparklog.group_commit.append_slots import Append, Appended, Slot
 from sparklog.log.names import INTERNAL_TOPICS
@@ -22,6 +31,7 @@ from sparklog.metadata.state.image import Image, PartitionLog
 from sparklog.model import TopicDescription
 from sparklog.tokens import Scope
 from sparklog.wire.handlers.call import Call, Later, Reply
+from sparklog.wire.handlers.failed import tell
 from sparklog.wire.handlers.records.produce_bodies import (
     Failed,
     Outcome,
@@ -37,6 +47,13 @@ from sparklog.wire.protocol.reading import ManyItemsError
 from sparklog.wire.protocol.topic_ids import asked_topic, topic_id_of
 from sparklog.wire.throttle import some_of
 
+OWN_FAILURES: Final = (
+    StorageError,
+    CorruptMetadataError,
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+)
+"""Errors that no client is at fault for: the log has them, because most clients only try again."""
 ALLOWED_ACKS: Final = (-1, 0, 1)
 QUICK_ITEMS: Final = 2_000
 """The most topics and parts of a request that the event loop itself works on."""
@@ -324,6 +341,9 @@ def _written(call: Call, request: ProduceRequest, outcomes: Sequence[Outcome]) -
         if errors:
             raise InvalidRequestError(f"a produce with acks=0 failed: {message_of(errors[0])}")
         return None
+    failure = next((one for one in outcomes if isinstance(one, OWN_FAILURES)), None)
+    if failure is not None:
+        tell(call, failure)
     found = written_produce_answer(
         call.writer(), call.version, request.topics, outcomes, call.session.throttle_ms
     )

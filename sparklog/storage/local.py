@@ -61,6 +61,8 @@ class LocalFiles:
         self.options: Mapping[str, str] = {}
         self._named: set[str] = {""}
         """Directories whose own names, and the names of all directories above them, are durable."""
+        self._has_made = False
+        """Whether a file was made here: then the log dir is there, and is not made again."""
 
     def __repr__(self) -> str:
         return f"LocalFiles({self.uri!r})"
@@ -87,10 +89,12 @@ class LocalFiles:
     def _named_by(self, target: str, make: Callable[[], T]) -> T:
         """Call `make`, which makes the file `target`; make its directory if that is missing."""
         try:
-            return make()
+            made = make()
         except FileNotFoundError:
             self._make_directories(os.path.dirname(target))
-            return make()
+            made = make()
+        self._has_made = True
+        return made
 
     def put_new(
         self,
@@ -304,7 +308,13 @@ class LocalFiles:
                 os.close(descriptor)
 
     def _make_directories(self, directory: str) -> None:
-        """Make `directory`. If the log dir or a directory above it is made, its name is synced."""
+        """Make `directory`. If the log dir or a directory above it is made, its name is synced.
+
+        Raises FileNotFoundError if the log dir was there and is gone: whoever has moved it away
+        would find another directory in its place.
+        """
+        if self._has_made:
+            os.stat(self.uri)
         missing = []
         path = self.uri
         while not os.path.exists(path):

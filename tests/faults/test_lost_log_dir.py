@@ -5,7 +5,22 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.errors import LogDirError
+from sparklog.errors import LogDirError, MissingFileError
+from sparklog.storage.local import LocalFiles
+
+
+def test_a_write_under_way_makes_no_directory_in_its_place(tmp_path: Path) -> None:
+    files = LocalFiles(str(tmp_path / "log"))
+    files.write_new("t/a", b"1")
+    (tmp_path / "log").rename(tmp_path / "away")
+    for write in (files.write_new, files.put_new, files.overwrite):
+        with pytest.raises(MissingFileError, match=r"t/b in .*log: No such file or directory"):
+            write("t/b", b"2")
+    assert [one.name for one in tmp_path.iterdir()] == ["away"]
+
+    (tmp_path / "away").rename(tmp_path / "log")
+    files.write_new("u/b", b"2")
+    assert bytes(files.read("u/b")) == b"2"
 
 
 def test_no_other_is_made_in_its_place(tmp_path: Path) -> None:

@@ -82,17 +82,21 @@ def test_a_request_that_is_given_up_takes_no_look_from_others() -> None:
     assert asyncio.run(scenario()) == "new"
 
 
+@pytest.mark.parametrize("is_cancelled", [False, True])
 def test_an_error_for_which_nobody_waits_any_more_is_no_bug(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, is_cancelled: bool
 ) -> None:
     async def scenario() -> None:
         begun = Begun()
         [given_up] = await begun.ask()
         await begun.have(1)
         given_up.cancel()
-        begun.futures[0].set_exception(StorageError("the network is gone"))
         look = begun.looks._last
         assert look is not None
+        if is_cancelled:
+            look.cancel()
+        else:
+            begun.futures[0].set_exception(StorageError("the network is gone"))
         await turns_until(look.done)
 
     asyncio.run(scenario())

@@ -29,6 +29,7 @@ STATES: Final = {state: number for number, state in enumerate(LagState, 1)}
 """The numbers of Burrow's own metrics (protocol.StatusConstant)."""
 
 Sees = Callable[[str], bool]
+LeaderOf = Callable[[TopicDescription, int], int]
 Found = Mapping[str, tuple[ConsumerGroupDescription, list[PartitionLag]]]
 _PARTITION: Final = ["topic", "partition"]
 _COMMITTED: Final = ["consumergroup", "topic", "partition"]
@@ -38,7 +39,7 @@ def _everything(_: str) -> bool:
     return True
 
 
-def _storage(_: TopicDescription) -> int:
+def _storage(_: TopicDescription, __: int) -> int:
     return 0
 
 
@@ -55,13 +56,13 @@ class KafkaMetrics:
         sees_topic: Sees = _everything,
         sees_group: Sees = _everything,
         brokers: Mapping[int, str] = STORAGE,
-        leader_of: Callable[[TopicDescription], int] = _storage,
+        leader_of: LeaderOf = _storage,
     ) -> bytes:
         """Return the metrics in Prometheus' text format.
 
         They are of the topics and groups for which `sees_topic` and `sees_group` return True.
-        `brokers` are addresses by id, `leader_of` returns the id of the broker that leads a topic.
-        Raises CorruptRecordError, MissingFileError.
+        `brokers` are addresses by id, `leader_of` returns the id of the broker that leads a
+        partition. Raises CorruptRecordError, MissingFileError.
         """
         topics: list[TopicImage] = []
         lags: Found = {}
@@ -104,9 +105,7 @@ def _of_brokers(brokers: Mapping[int, str]) -> Iterator[Metric]:
     yield info
 
 
-def _of_topics(
-    topics: Iterable[TopicImage], leader_of: Callable[[TopicDescription], int]
-) -> Iterator[Metric]:
+def _of_topics(topics: Iterable[TopicImage], leader_of: LeaderOf) -> Iterator[Metric]:
     counts = GaugeMetricFamily("kafka_topic_partitions", "Partitions of a topic", labels=["topic"])
     of_partition = {
         name: GaugeMetricFamily(f"kafka_topic_partition_{name}", about, labels=_PARTITION)
@@ -123,9 +122,9 @@ def _of_topics(
     for topic in topics:
         described = topic.description
         counts.add_metric([described.name], described.num_partitions)
-        leader = leader_of(described)
         for number in range(described.num_partitions):
             log = topic.partition(number)
+            leader = leader_of(described, number)
             values = (log.log_end_offset, log.log_start_offset, leader, 1, 1, 1, 0)
             for family, value in zip(of_partition.values(), values, strict=True):
                 family.add_metric([described.name, str(number)], value)

@@ -7,7 +7,7 @@
     groups/            the consumer groups of this instance
     protocol/          frames, headers, bodies; `versions`: THE table of APIs            sans I/O
     sending            answers to the socket, without a copy where that is possible      asyncio
-    instances          the gateways of a log dir; each topic has one that leads it
+    instances          the gateways of a log dir; each leads some partitions of a topic
     membership         an instance joins, shows that it lives, and leaves
     producer_ids       producer ids, each given once
     watch              fetches that wait for records; looks: reads of the newest image

@@ -31,7 +31,7 @@ from sparklog.tokens import Tokens
 from sparklog.transactions.end_group import EndGroup
 from sparklog.transactions.steps import Transactions
 from sparklog.wire.groups.coordinators import Coordinators
-from sparklog.wire.instances import Instances, instance_of, leader_of
+from sparklog.wire.instances import Instances, instance_of, leaders_of
 from sparklog.wire.limits import Limits
 from sparklog.wire.long_produces import LongProduces
 from sparklog.wire.looks import Looks
@@ -253,12 +253,12 @@ class Gateway:
 
         They are read beside all other work, one request for them after another.
         """
-        alive = self.instances.alive
-        brokers = {one.node_id: f"{one.host}:{one.port}" for one in alive}
+        brokers = {one.node_id: f"{one.host}:{one.port}" for one in self.instances.alive}
+        ids = tuple(brokers)
         return await asyncio.get_running_loop().run_in_executor(
             self._scrapes,
             lambda: self._kafka_metrics.text(
-                brokers=brokers, leader_of=lambda topic: leader_of(topic.topic_id, alive).node_id
+                brokers=brokers, leader_of=lambda topic, n: leaders_of(topic.topic_id, ids).of(n)
             ),
         )
 

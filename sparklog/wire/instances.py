@@ -1,6 +1,10 @@
-"""Instances: the gateways of a log dir. To clients, each is a broker, and one leads each topic."""
+"""Instances: the gateways of a log dir. To clients, each is a broker, and leads some partitions.
 
-from collections.abc import Mapping, Sequence
+The partitions of a topic are spread over the instances as over brokers. Everything else that one
+instance does for all (groups, merges of a topic) has a name, and the instance that leads the name.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
@@ -82,13 +86,32 @@ def leader_of(name: str, instances: Sequence[Instance]) -> Instance:
     return max(instances, key=lambda one: _rank(name, one.node_id))
 
 
+class Leaders(NamedTuple):
+    """The leaders of the partitions of a topic: the instances lead them in turns."""
+
+    node_ids: tuple[int, ...]
+    """The leaders of partitions 0, 1, 2 and so on; behind the last one it begins again."""
+
+    def of(self, partition: int) -> int:
+        """Return the node id of the instance that leads a partition."""
+        return self.node_ids[partition % len(self.node_ids)]
+
+
 @lru_cache(maxsize=100_000)
-def leader_of_topic(topic_id: str, node_ids: tuple[int, ...]) -> int:
-    """Return the node id of the instance that leads a topic, as `leader_of` does.
+def leaders_of(topic_id: str, node_ids: tuple[int, ...]) -> Leaders:
+    """Return the leaders of a topic's partitions, of the instances with these ids: all agree.
+
+    The instances come in the order of `leader_of`, which leads partition 0. When an instance joins
+    or leaves, the others keep their order, but most partitions change their leader.
 
     Answers are kept, so this is for the ids of topics alone: names that clients choose may be long.
     """
-    return max(node_ids, key=lambda one: _rank(topic_id, one))
+    return Leaders(tuple(sorted(node_ids, key=lambda one: _rank(topic_id, one), reverse=True)))
+
+
+def node_ids_of(instances: Iterable[Instance]) -> tuple[int, ...]:
+    """Return the node ids of instances, in the same order."""
+    return tuple(one.node_id for one in instances)
 
 
 def _rank(name: str, node_id: int) -> tuple[bytes, int]:

@@ -1,6 +1,7 @@
-"""The housekeeper of a gateway: merges the ends of the logs that it leads, compacts, and folds.
+"""The housekeeper of a gateway: merges the ends of logs, compacts, and folds.
 
-    topics    a round every other second: their tails have a small bound
+    topics    a round every other second: their tails have a small bound; those whose partition 0
+              the gateway leads (`leader_of`)
     groups    __consumer_offsets, a round a second: every tenth one merges all tails and compacts,
               those in between merge the longest tails
     vacuum    a round every five minutes: what merges and commits have left, where the job `vacuum`

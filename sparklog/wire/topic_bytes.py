@@ -13,12 +13,14 @@ topic, and the topic may be deleted since.
 import struct
 import weakref
 from functools import cache
+from itertools import cycle
 from threading import Lock
 from typing import Final, NamedTuple
 
 from sparklog.log.names import INTERNAL_TOPICS
 from sparklog.metadata.state.image import TopicImage
 from sparklog.model import TopicDescription
+from sparklog.wire.instances import Leaders
 from sparklog.wire.protocol.topic_ids import uuid_of
 from sparklog.wire.protocol.writing import Writer
 
@@ -37,7 +39,7 @@ class _Kept(NamedTuple):
     image: "weakref.ref[TopicImage]"
     description: TopicDescription
     epochs: Epochs
-    leader: int
+    leaders: Leaders
     data: bytes
 
 
@@ -49,27 +51,27 @@ class TopicBytes:
         self._kept_bytes = 0
         self._keeping = Lock()
 
-    def of(self, topic: TopicImage, leader: int, version: int) -> bytes:
+    def of(self, topic: TopicImage, leaders: Leaders, version: int) -> bytes:
         """Return a topic's bytes in a version, from the error code to the last partition."""
         key = topic.description.topic_id, version
         known = self._kept.get(key)
-        if known is not None and known.image() is topic and known.leader == leader:
+        if known is not None and known.image() is topic and known.leaders == leaders:
             return known.data
         with self._keeping:
-            return self._made(topic, leader, version)
+            return self._made(topic, leaders, version)
 
-    def _made(self, topic: TopicImage, leader: int, version: int) -> bytes:
+    def _made(self, topic: TopicImage, leaders: Leaders, version: int) -> bytes:
         key = topic.description.topic_id, version
         known, epochs = self._kept.get(key), _epochs(topic)
         before = None if known is None else known[1:4]
-        if known is not None and before == (topic.description, epochs, leader):
+        if known is not None and before == (topic.description, epochs, leaders):
             data = known.data
         else:
-            data = _written(topic.description, epochs, leader, version)
+            data = _written(topic.description, epochs, leaders, version)
             self._kept_bytes += _size(data) - (0 if known is None else _size(known.data))
         if self._kept_bytes > KEPT_BYTES_MAX:
             self._kept, self._kept_bytes = {}, _size(data)
-        self._kept[key] = _Kept(weakref.ref(topic), topic.description, epochs, leader, data)
+        self._kept[key] = _Kept(weakref.ref(topic), topic.description, epochs, leaders, data)
         return data
 
 
@@ -84,7 +86,7 @@ def _epochs(topic: TopicImage) -> Epochs:
     return {number: log.leader_epoch for number, log in logs if log.leader_epoch}
 
 
-def _written(topic: TopicDescription, epochs: Epochs, leader: int, version: int) -> bytes:
+def _written(topic: TopicDescription, epochs: Epochs, leaders: Leaders, version: int) -> bytes:
     writer = Writer(is_flexible=version >= 9)
     writer.int16(0)
     writer.string(topic.name)
@@ -95,10 +97,10 @@ def _written(topic: TopicDescription, epochs: Epochs, leader: int, version: int)
     writer.array(topic.num_partitions)
     layout, one, none = _layout(version)
     usual = NO_EPOCH if epochs is None else 0
-    pack, replicas = layout.pack, (one, leader, one, leader, *none)
-    for number in range(topic.num_partitions):
+    pack, turns = layout.pack, cycle(leaders.node_ids)
+    for number, leader in zip(range(topic.num_partitions), turns, strict=False):
         epoch = (epochs.get(number, usual) if epochs else usual,) if version >= 7 else ()
-        writer.raw(pack(0, number, leader, *epoch, *replicas))
+        writer.raw(pack(0, number, leader, *epoch, one, leader, one, leader, *none))
     return bytes(writer.data)
 
 

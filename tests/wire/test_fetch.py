@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from sparklog.metadata.state.edit import EpochStart, OpenTransaction, PartitionState, TopicEdit
 from sparklog.model import AbortedRange, TopicDescription
 from sparklog.testing import Record, TemporaryTopic
-from sparklog.wire.instances import Instances
+from sparklog.wire.instances import Instances, leaders_of
 from sparklog.wire.serving.server import LET_GO_SWEEPS
 from tests.client_batches import client_batch
 from tests.wire.fetching import (
@@ -265,6 +265,7 @@ class TestRacks:
     def _others(self, running: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
         own = running.server.gateway.instances.own
         others = [own._replace(node_id=8, rack="b"), own._replace(node_id=9, rack=None)]
+        others += [own._replace(node_id=one, rack="d", port=one) for one in (10, 11)]
         monkeypatch.setattr(Instances, "alive", [own, *others])
 
     @pytest.mark.parametrize(("rack", "replica"), [("a", -1), ("b", 8), ("c", -1), ("", -1)])
@@ -280,6 +281,30 @@ class TestRacks:
         [found] = fetched(client, topic, rack_id=rack, wait_ms=MANY)
         assert found.preferred_read_replica == replica
         assert (values(found), found.high_watermark) == (["a"] if replica < 0 else [], 1)
+
+    def test_several_instances_of_a_rack_share_the_partitions(
+        self, client: Client, topic: TopicDescription
+    ) -> None:
+        found = fetched(client, topic, Part(0), Part(1), rack_id="d")
+        replicas = [one.preferred_read_replica for one in found]
+        assert sorted(replicas) == [10, 11]
+        assert replicas == [*leaders_of(topic.topic_id, (10, 11)).node_ids]
+
+
+def test_a_client_is_told_the_leader_of_each_partition(
+    running: RunningGateway,
+    client: Client,
+    topic: TopicDescription,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = running.server.gateway.instances.own
+    other = own._replace(node_id=9, port=1)
+    edit(running, topic, partitions={one: PartitionState(leader_epoch=5) for one in (0, 1)})
+    monkeypatch.setattr(Instances, "at", lambda *_: [own, other])
+    answer = client.ask(fetch_request(NEWEST, topic, Part(0, epoch=4), Part(1, epoch=4)))
+    leaders = [one.current_leader.leader_id for one in partitions_of(answer)]
+    assert leaders == [*leaders_of(topic.topic_id, (own.node_id, 9)).node_ids]
+    assert {one.node_id: one.port for one in answer.node_endpoints} == {0: running.port, 9: 1}
 
 
 def test_files_are_let_go_of_now_and_then(

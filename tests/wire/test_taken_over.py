@@ -1,4 +1,4 @@
-"""One of two gateways is killed under load: the other one takes its topics and its groups over."""
+"""One of two gateways is killed under load: the other one takes its partitions and groups over."""
 
 import threading
 from itertools import count

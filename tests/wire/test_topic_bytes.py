@@ -15,12 +15,13 @@ from sparklog.metadata.state.edit import PartitionState, Stamp, TopicEdit
 from sparklog.metadata.state.image import TopicImage
 from sparklog.model import TopicDescription
 from sparklog.wire import topic_bytes
+from sparklog.wire.instances import Leaders
 from sparklog.wire.protocol.topic_ids import uuid_of
 from sparklog.wire.protocol.versions import ApiKey
 from sparklog.wire.topic_bytes import ENTRY_BYTES, NO_EPOCH, TopicBytes
 from tests.wire.requests import versions
 
-LEADER = 7
+LEADERS = Leaders((7, 9))
 TOPIC = TopicDescription("flights", "Wg0HrG2TTiWUQGmXU8yFzw", 3, {}, 0)
 
 
@@ -43,13 +44,13 @@ def by_kio(epochs: list[int], version: int, name: str = TOPIC.name) -> bytes:
             "MetadataResponsePartition",
             error_code=ErrorCode.none,
             partition_index=number,
-            leader_id=LEADER,
+            leader_id=leader,
             leader_epoch=epoch,
-            replica_nodes=(LEADER,),
-            isr_nodes=(LEADER,),
+            replica_nodes=(leader,),
+            isr_nodes=(leader,),
             offline_replicas=(),
         )
-        for number, epoch in enumerate(epochs)
+        for number, (epoch, leader) in enumerate(zip(epochs, (7, 9, 7, 9), strict=False))
     ]
     topic = made(
         "MetadataResponseTopic",
@@ -69,48 +70,48 @@ def by_kio(epochs: list[int], version: int, name: str = TOPIC.name) -> bytes:
 class TestBytes:
     def test_are_those_of_kio(self, version: int) -> None:
         topic = edited(TopicImage(TOPIC, 0), 1, leader_epoch=5)
-        assert TopicBytes().of(topic, LEADER, version) == by_kio([0, 5, 0], version)
+        assert TopicBytes().of(topic, LEADERS, version) == by_kio([0, 5, 0], version)
 
     def test_of_a_topic_that_is_closed_to_view_have_no_epochs(self, version: int) -> None:
         closed = TopicImage(TOPIC, 0, is_open=False)
-        assert TopicBytes().of(closed, LEADER, version) == by_kio([NO_EPOCH] * 3, version)
+        assert TopicBytes().of(closed, LEADERS, version) == by_kio([NO_EPOCH] * 3, version)
 
 
 def test_a_topic_of_a_broker_is_internal() -> None:
     name = "__consumer_offsets"
     topic = TopicImage(TopicDescription(name, TOPIC.topic_id, 1, {}, 0), 0)
-    assert TopicBytes().of(topic, LEADER, 12) == by_kio([0], 12, name)
+    assert TopicBytes().of(topic, LEADERS, 12) == by_kio([0], 12, name)
 
 
 class TestKept:
     def test_bytes_stay_while_commits_change_nothing_in_them(self) -> None:
         kept, topic = TopicBytes(), TopicImage(TOPIC, 0)
-        first = kept.of(topic, LEADER, 12)
-        assert kept.of(topic, LEADER, 12) is first
-        assert kept.of(edited(topic, 0, log_end_offset=9), LEADER, 12) is first
+        first = kept.of(topic, LEADERS, 12)
+        assert kept.of(topic, LEADERS, 12) is first
+        assert kept.of(edited(topic, 0, log_end_offset=9), LEADERS, 12) is first
 
     def test_a_new_epoch_leader_or_count_makes_new_ones(self) -> None:
         kept, topic = TopicBytes(), TopicImage(TOPIC, 0)
-        kept.of(topic, LEADER, 12)
-        assert kept.of(edited(topic, 0, leader_epoch=1), LEADER, 12) == by_kio([1, 0, 0], 12)
-        assert kept.of(topic, LEADER, 12) == by_kio([0, 0, 0], 12)
-        assert kept.of(topic, 8, 12) != by_kio([0, 0, 0], 12)
+        kept.of(topic, LEADERS, 12)
+        assert kept.of(edited(topic, 0, leader_epoch=1), LEADERS, 12) == by_kio([1, 0, 0], 12)
+        assert kept.of(topic, LEADERS, 12) == by_kio([0, 0, 0], 12)
+        assert kept.of(topic, Leaders((7, 8)), 12) != by_kio([0, 0, 0], 12)
         grown = TopicImage(replace(TOPIC, num_partitions=4), 1)
-        assert kept.of(grown, LEADER, 12) == by_kio([0, 0, 0, 0], 12)
+        assert kept.of(grown, LEADERS, 12) == by_kio([0, 0, 0, 0], 12)
 
     @pytest.mark.usefixtures("no_collector")
     def test_they_keep_no_image_of_a_topic(self) -> None:
         kept, topic = TopicBytes(), TopicImage(TOPIC, 0)
-        first = kept.of(topic, LEADER, 12)
+        first = kept.of(topic, LEADERS, 12)
         gone, topic = ref(topic), edited(topic, 0, log_end_offset=9)
         assert gone() is None
-        assert kept.of(topic, LEADER, 12) is first
+        assert kept.of(topic, LEADERS, 12) is first
 
     def test_threads_make_them_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Else both would count in the size of the cache."""
         kept, topic = TopicBytes(), TopicImage(TOPIC, 0)
         found, written = list[bytes](), topic_bytes._written
-        other = Thread(target=lambda: found.append(kept.of(topic, LEADER, 12)))
+        other = Thread(target=lambda: found.append(kept.of(topic, LEADERS, 12)))
 
         def slow(*given: Any) -> bytes:
             other.start()
@@ -118,24 +119,24 @@ class TestKept:
             return written(*given)
 
         monkeypatch.setattr(topic_bytes, "_written", slow)
-        first = kept.of(topic, LEADER, 12)
+        first = kept.of(topic, LEADERS, 12)
         other.join(10)
         assert found[0] is first
 
     def test_too_many_are_forgotten(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(topic_bytes, "KEPT_BYTES_MAX", ENTRY_BYTES + 150)
         kept, topic = TopicBytes(), TopicImage(TOPIC, 0)
-        first = kept.of(topic, LEADER, 12)
-        kept.of(topic, LEADER, 13)
-        again = kept.of(topic, LEADER, 12)
+        first = kept.of(topic, LEADERS, 12)
+        kept.of(topic, LEADERS, 13)
+        again = kept.of(topic, LEADERS, 12)
         assert again == first
         assert again is not first
 
     def test_those_of_an_old_epoch_do_not_count(self, monkeypatch: pytest.MonkeyPatch) -> None:
         kept, topic = TopicBytes(), TopicImage(TOPIC, 0)
         other = TopicImage(replace(TOPIC, topic_id="AAAAAAAAAAAAAAAAAAAAAg"), 0)
-        first = kept.of(other, LEADER, 12)
+        first = kept.of(other, LEADERS, 12)
         monkeypatch.setattr(topic_bytes, "KEPT_BYTES_MAX", 2 * (ENTRY_BYTES + len(first)))
         for epoch in range(3):
-            kept.of(edited(topic, 0, leader_epoch=epoch), LEADER, 12)
-        assert kept.of(other, LEADER, 12) is first
+            kept.of(edited(topic, 0, leader_epoch=epoch), LEADERS, 12)
+        assert kept.of(other, LEADERS, 12) is first

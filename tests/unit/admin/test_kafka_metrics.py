@@ -126,11 +126,12 @@ def test_what_is_not_known_is_left_out(metrics: KafkaMetrics, log_dir: str) -> N
 
 
 def test_brokers_and_leaders(metrics: KafkaMetrics) -> None:
-    text = metrics.text(brokers={3: "host:9092"}, leader_of=lambda _: 3)
+    text = metrics.text(brokers={3: "host:9092"}, leader_of=lambda _, partition: 3 + partition)
     found = samples(text)
     assert found["kafka_brokers"] == {(): 1}
     assert found["kafka_broker_info"] == {of(id="3", address="host:9092"): 1}
-    assert set(found["kafka_topic_partition_leader"].values()) == {3}
+    leaders = found["kafka_topic_partition_leader"]
+    assert [leaders[of(topic="t", partition=one)] for one in "01"] == [3, 4]
 
 
 def test_only_what_may_be_seen(metrics: KafkaMetrics) -> None:

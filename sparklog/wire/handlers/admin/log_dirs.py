@@ -6,7 +6,7 @@ log dir, so no replica can be moved.
 """
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from sparklog.errors import ErrorCode
@@ -16,11 +16,13 @@ from sparklog.storage.failures import os_errors
 from sparklog.storage.files import Files
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.instances import Instance, leader_of
+from sparklog.wire.instances import leaders_of, node_ids_of
 from sparklog.wire.security.authorization import DENIED
 
 UNKNOWN_BYTES: Final = -1
 """Total and usable bytes of an object store (KIP-827)."""
+_Leads = Callable[[TopicDescription, int], bool]
+"""Whether this instance leads a partition."""
 
 
 async def describe_log_dirs(call: Call) -> Reply:
@@ -29,12 +31,17 @@ async def describe_log_dirs(call: Call) -> Reply:
     if not call.allows(Scope.READ, resource=Resource.CLUSTER):
         return call.answer({"error_code": DENIED[Resource.CLUSTER], "results": []})
     image = await gateway.image()
-    names, instances = image.names, call.instances
-    mine = {
-        name: numbers
-        for name, numbers in _asked(wanted, names).items()
-        if name in names and call.sees(name) and _leads(call, instances, names[name])
-    }
+    names, leads = image.names, _leads(call)
+
+    def led() -> Mapping[str, Sequence[int]]:
+        found = {
+            name: [number for number in numbers if leads(names[name], number)]
+            for name, numbers in _asked(wanted, names).items()
+            if name in names and call.sees(name)
+        }
+        return {name: numbers for name, numbers in found.items() if numbers}
+
+    mine = await gateway.at_length(led)  # a UI asks for all partitions
     opened = await gateway.opened(image, [names[name] for name in mine])
     files = gateway.catalog.files
 
@@ -49,13 +56,13 @@ async def describe_log_dirs(call: Call) -> Reply:
         }
         return call.answer({"results": [found]})
 
-    return await gateway.at_length(described)  # a UI asks for all partitions
+    return await gateway.at_length(described)
 
 
 async def alter_replica_log_dirs(call: Call) -> Reply:
     """Return the answer: success if a replica is in the named log dir already (ReplicaManager)."""
     request = await call.request()
-    names = (await call.gateway.image()).names
+    names, leads = (await call.gateway.image()).names, _leads(call)
 
     def answered() -> Reply:
         asked = {
@@ -66,7 +73,7 @@ async def alter_replica_log_dirs(call: Call) -> Reply:
         }
         results: dict[str, list[Mapping[str, Any]]] = {}
         for (name, number), path in asked.items():
-            code = _code(call, names.get(name), number, path)
+            code = _code(call, leads, names.get(name), number, path)
             results.setdefault(name, []).append({"partition_index": number, "error_code": code})
         answers = [{"topic_name": name, "partitions": some} for name, some in results.items()]
         return call.answer({"results": answers})
@@ -74,7 +81,9 @@ async def alter_replica_log_dirs(call: Call) -> Reply:
     return await call.step(answered)
 
 
-def _code(call: Call, topic: TopicDescription | None, number: int, path: str) -> ErrorCode:
+def _code(
+    call: Call, leads: _Leads, topic: TopicDescription | None, number: int, path: str
+) -> ErrorCode:
     """Return NONE if this instance has a replica in a log dir, else the error of Kafka's checks."""
     if not call.allows(Scope.ADMIN, resource=Resource.CLUSTER):
         return DENIED[Resource.CLUSTER]
@@ -82,13 +91,13 @@ def _code(call: Call, topic: TopicDescription | None, number: int, path: str) ->
         return ErrorCode.LOG_DIR_NOT_FOUND
     if topic is None or not 0 <= number < topic.num_partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    is_here = _leads(call, call.instances, topic)
-    return ErrorCode.NONE if is_here else ErrorCode.REPLICA_NOT_AVAILABLE
+    return ErrorCode.NONE if leads(topic, number) else ErrorCode.REPLICA_NOT_AVAILABLE
 
 
-def _leads(call: Call, instances: Sequence[Instance], topic: TopicDescription) -> bool:
-    """Return whether this instance leads a topic, of the instances that the client can reach."""
-    return leader_of(topic.topic_id, instances).node_id == call.gateway.instances.own.node_id
+def _leads(call: Call) -> _Leads:
+    """Return whether this instance leads a partition, of those that the client can reach."""
+    own, node_ids = call.gateway.instances.own.node_id, node_ids_of(call.instances)
+    return lambda topic, number: leaders_of(topic.topic_id, node_ids).of(number) == own
 
 
 def _asked(wanted: Any, names: Mapping[str, TopicDescription]) -> dict[str, list[int]]:

@@ -1,8 +1,8 @@
 """Metadata: topics, their partitions, and the instances that lead them.
 
-Every instance serves every partition, so a leader is only advice. Rendezvous hashing chooses it by
-the topic, so that clients send all records of a topic to one instance. The leader epoch belongs to
-the partition. It does not rise when another instance leads, because a client that sees it rise
+Every instance serves every partition, so a leader is only advice. The instances lead the partitions
+of a topic in turns, so that clients spread its records over all of them. The leader epoch belongs
+to the partition. It does not rise when another instance leads, because a client that sees it rise
 validates its offsets.
 """
 
@@ -19,7 +19,7 @@ from sparklog.wire.handlers.admin.topics import check_total
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.operations import NO_OPERATIONS, cluster_operations, topic_operations
 from sparklog.wire.handlers.partitions import QUICK, step_for
-from sparklog.wire.instances import Instance, leader_of_topic
+from sparklog.wire.instances import Instance, Leaders, leaders_of, node_ids_of
 from sparklog.wire.protocol.topic_ids import NO_TOPIC_ID, asked_topic
 from sparklog.wire.protocol.writing import Writer
 from sparklog.wire.security.authorization import DENIED
@@ -164,8 +164,7 @@ def _written(call: Call, asked: MetadataAsked, topics: Sequence[_Found]) -> byte
         writer.string(call.gateway.cluster_id)
     if version >= 1:
         writer.int32(instances[0].node_id)
-    node_ids = tuple(one.node_id for one in instances)
-    _write_topics(writer, call, asked, topics, node_ids)
+    _write_topics(writer, call, asked, topics, node_ids_of(instances))
     if 8 <= version <= 10:
         writer.int32(cluster_operations(call) if asked.has_cluster_operations else NO_OPERATIONS)
     if version >= 13:
@@ -184,15 +183,15 @@ def _write_topics(
     """Write topics, led by these instances: those that the answer names."""
     version, kept = call.version, call.gateway.topic_bytes
     end = _topic_end(call, NO_OPERATIONS)
+    is_alone, alone = len(node_ids) == 1, Leaders(node_ids)
     writer.array(len(topics))
     for topic in topics:
         if isinstance(topic, _Missing):
             _write_missing(writer, topic, version)
             name = topic.seen_name
         else:
-            one, *others = node_ids
-            leader = leader_of_topic(topic.description.topic_id, node_ids) if others else one
-            writer.raw(kept.of(topic, leader, version))
+            leaders = alone if is_alone else leaders_of(topic.description.topic_id, node_ids)
+            writer.raw(kept.of(topic, leaders, version))
             name = topic.description.name
         if asked.has_topic_operations and name is not None:
             writer.raw(_topic_end(call, topic_operations(call, name)))

@@ -1,9 +1,9 @@
 """ElectLeaders, AlterPartitionReassignments, ListPartitionReassignments.
 
 Each partition has one replica, at the instance that leads it; the storage replicates the files. The
-leader follows from the topic's id and the instances that are alive (`instances`). So there is
-nothing to elect, and no request moves a partition. The answers are those of Kafka's controller for
-partitions with one replica (ReplicationControlManager).
+leader follows from the topic's id, the partition's number and the instances that are alive
+(`instances`). So there is nothing to elect, and no request moves a partition. The answers are those
+of Kafka's controller for partitions with one replica (ReplicationControlManager).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from sparklog.model import TopicDescription
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.outcomes import check_brokers, error_fields, refused
-from sparklog.wire.instances import leader_of
+from sparklog.wire.instances import leaders_of, node_ids_of
 from sparklog.wire.security.authorization import DENIED
 
 PREFERRED: Final = 0
@@ -81,7 +81,7 @@ async def alter_partition_reassignments(call: Call) -> Reply:
                 ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{name}-{number} is not being reassigned"
             )
         check_brokers(call, replicas)
-        leader = leader_of(topic.topic_id, call.instances).node_id
+        leader = leaders_of(topic.topic_id, node_ids_of(call.instances)).of(number)
         if [*replicas] != [leader]:
             code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
             if not may_change_count and len(replicas) != 1:
@@ -89,7 +89,7 @@ async def alter_partition_reassignments(call: Call) -> Reply:
             raise refused(
                 code,
                 f"{name}-{number}: replicas {[*replicas]}: allowed is [{leader}], the instance "
-                f"that leads the topic; the storage replicates",
+                f"that leads the partition; the storage replicates",
             )
 
     def told(name: str, part: Any) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from sparklog.wire.handlers.records.fetch_bodies import (
     PartAsked,
     TopicFetched,
 )
-from sparklog.wire.instances import Instance, leader_of
+from sparklog.wire.instances import Instance, Leaders, leaders_of, node_ids_of
 from sparklog.wire.protocol.topic_ids import asked_topic
 from sparklog.wire.security.authorization import DENIED
 
@@ -40,8 +40,8 @@ class _Source(NamedTuple):
 
     topic: TopicDescription
     directory: str
-    replica: int
-    """The instance in the client's rack that it should ask instead; UNKNOWN for none."""
+    near: Leaders | None
+    """The instances in the client's rack that it should ask instead; None if there are none."""
 
 
 class _Place(NamedTuple):
@@ -204,15 +204,15 @@ class FetchRequest:
             return DENIED[Resource.TOPIC]
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return _Source(topic, topic_directory(topic), self._replica_near(topic))
+        return _Source(topic, topic_directory(topic), self._near(topic))
 
-    def _replica_near(self, topic: TopicDescription) -> int:
-        """Return the instance in the client's rack, when this one is in another (KIP-392)."""
+    def _near(self, topic: TopicDescription) -> Leaders | None:
+        """Return the instances in the client's rack, when this one is in another (KIP-392)."""
         rack = self.asked.rack
         if not rack or self.call.gateway.instances.own.rack == rack:
-            return UNKNOWN
-        near = [one for one in self.call.instances if one.rack == rack]
-        return leader_of(topic.topic_id, near).node_id if near else UNKNOWN
+            return None
+        near = node_ids_of(one for one in self.call.instances if one.rack == rack)
+        return leaders_of(topic.topic_id, near) if near else None
 
     def _places(
         self, image: Image, topic: str | bytes, parts: Sequence[PartAsked]
@@ -232,9 +232,9 @@ class FetchRequest:
             high_watermark=log.log_end_offset,
             last_stable_offset=log.last_stable_offset,
             log_start_offset=log.log_start_offset,
-            preferred_replica=source.replica,
+            preferred_replica=UNKNOWN if source.near is None else source.near.of(number),
         )
-        if source.replica != UNKNOWN:
+        if source.near is not None:
             return _Place(answer)
         if asked.last_epoch != NO_EPOCH:
             end = log.end_of_epoch(asked.last_epoch)
@@ -261,8 +261,9 @@ class FetchRequest:
         leader: tuple[Instance, int] | None = None
         if error_code == ErrorCode.FENCED_LEADER_EPOCH and self.call.version >= LEADERS_FROM:
             log = log_of(image, topic, partition)
-            told = leader_of(topic.topic_id, self.call.instances)
-            leader = told, log.leader_epoch if log else UNKNOWN
+            instances = {one.node_id: one for one in self.call.instances}
+            node_id = leaders_of(topic.topic_id, tuple(instances)).of(partition)
+            leader = instances[node_id], log.leader_epoch if log else UNKNOWN
         return Fetched(partition=partition, error_code=error_code, leader=leader)
 
     def _answer(

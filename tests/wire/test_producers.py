@@ -84,6 +84,20 @@ def test_behind_a_marker_of_a_new_epoch_its_time_is_told(
     assert before_ms <= time_ms <= found.clock.now_ms()
 
 
+def test_the_coordinator_epoch_of_transactions_is_told(
+    running: RunningGateway, client: Client, topic: str
+) -> None:
+    def epochs() -> list[int]:
+        return [one.coordinator_epoch for one in described(client, topic, 0)[0].active_producers]
+
+    client.ask(produce_request(9, topic, (0, client_batch("a", producer_id=7, base_sequence=0))))
+    plain = epochs()
+    in_transaction(running, topic)
+    begun = epochs()
+    assert running.server.gateway.transactions.abort("id")
+    assert (plain, sorted(begun), sorted(epochs())) == ([-1], [-1, 0], [-1, 0])
+
+
 @pytest.mark.parametrize(("name", "number"), [("t", 2), ("t", -1), ("nowhere", 0)])
 @pytest.mark.usefixtures("topic")
 def test_a_partition_that_there_is_not_is_refused(client: Client, name: str, number: int) -> None:

@@ -15,6 +15,8 @@ from sparklog.wire.handlers.partitions import NO_EPOCH, newest_image_of, readabl
 
 NONE_YET: Final = -1
 """Stands for a sequence, an epoch or an offset that a producer does not have."""
+MARKER_EPOCH: Final = 0
+"""The coordinator epoch of every marker (`encode_marker`)."""
 
 
 async def describe_producers(call: Call) -> Reply:
@@ -48,7 +50,12 @@ def _described(call: Call, image: Image, name: str, partition: int) -> dict[str,
 
 
 def _told(log: PartitionLog, producer: ProducerState) -> dict[str, int]:
-    """Return the fields of a producer. Behind a marker it has no batches, but the marker's time."""
+    """Return the fields of a producer.
+
+    Behind a marker of a new epoch it has no batches, but the marker's time. Then, and in an open
+    transaction, it has the coordinator epoch of all markers: clients send it to abort the
+    transaction (`Admin.abortTransaction`). A broker tells it only behind the first marker.
+    """
     number = producer.producer_id
     newest = producer.batches[-1] if producer.batches else None
     begun = [one.first_offset for one in log.transactions if one.producer_id == number]
@@ -57,6 +64,6 @@ def _told(log: PartitionLog, producer: ProducerState) -> dict[str, int]:
         "producer_epoch": producer.epoch,
         "last_sequence": NONE_YET if newest is None else newest.last_sequence,
         "last_timestamp": producer.used_ms if newest is None else newest.timestamp_ms,
-        "coordinator_epoch": NONE_YET,
+        "coordinator_epoch": MARKER_EPOCH if begun or newest is None else NONE_YET,
         "current_txn_start_offset": min(begun, default=NONE_YET),
     }

@@ -208,6 +208,8 @@ class TestRefused:
         assert int(answer.error_code) == ErrorCode.invalid_record
         assert [one.batch_index for one in answer.record_errors] == [0, 2]
         assert "record 1 of 3 has no key" in answer.error_message
+        told = {one.batch_index_error_message for one in answer.record_errors}
+        assert told == {answer.error_message}
 
     def test_acks_that_no_producer_may_ask_for(
         self, client: Client, topic: TopicDescription

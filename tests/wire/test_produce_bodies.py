@@ -146,6 +146,21 @@ class TestAnswer:
         expected = encode(ApiKey.PRODUCE, version, {"responses": told, "throttle_time": 0})
         assert written_produce_answer(writer, version, asked, flat, 0) == expected
 
+    def test_has_a_message_for_each_of_a_thousand_records(self) -> None:
+        less, all_told, more = [
+            answer_size(InvalidRecordError("why", records=tuple(range(count))))
+            for count in (999, 1000, 1001)
+        ]
+        place_and_length, message = 4 + 2, 3
+        assert all_told - less == place_and_length + message
+        assert more - all_told == place_and_length
+
+
+def answer_size(outcome: Outcome) -> int:
+    """How long an answer of version 8 is."""
+    topics = [TopicParts("t", [Part(0, None)])]
+    return len(written_produce_answer(Writer(is_flexible=False), 8, topics, [outcome], 0))
+
 
 def partition_told(number: int, outcome: Outcome) -> dict[str, Any]:
     """One partition of an answer, as a mapping for `encode`."""
@@ -166,7 +181,7 @@ def partition_told(number: int, outcome: Outcome) -> dict[str, Any]:
         "log_append_time": -1,
         "log_start_offset": -1,
         "record_errors": [
-            {"batch_index": place, "batch_index_error_message": None} for place in places
+            {"batch_index": place, "batch_index_error_message": outcome.message} for place in places
         ],
         "error_message": outcome.message,
     }

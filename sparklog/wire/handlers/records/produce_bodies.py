@@ -19,6 +19,8 @@ START_SINCE: Final = 5
 """The first version whose answer has the log start offset."""
 ERRORS_SINCE: Final = 8
 """The first version whose answer names records and reasons (KIP-467)."""
+RECORD_MESSAGES_MAX: Final = 1_000
+"""How many refused records of a batch have a message of their own in the answer."""
 NOT_APPENDED: Final = Appended(-1, -1, -1)
 
 _LOW_ATTRIBUTES: Final = layout.ATTRIBUTES + 1
@@ -145,8 +147,9 @@ def _write_refused(
 ) -> None:
     _write_numbers(writer, version, partition, code_of(outcome), NOT_APPENDED)
     if version >= ERRORS_SINCE:
-        _write_record_errors(writer, getattr(outcome, "records", ()))
-        writer.string(message_of(outcome))
+        told = message_of(outcome)
+        _write_record_errors(writer, getattr(outcome, "records", ()), told)
+        writer.string(told)
     writer.tags()
 
 
@@ -161,16 +164,17 @@ def _without_errors(version: int, *, is_flexible: bool) -> bytes:
     return bytes(writer.data)
 
 
-def _write_record_errors(writer: Writer, places: Sequence[int]) -> None:
+def _write_record_errors(writer: Writer, places: Sequence[int], told: str | None) -> None:
     """Write the places of the records because of which a batch is refused (KIP-467).
 
-    So a client can tell these records from the other records of the batch. They have no messages of
-    their own: the partition's message holds for each.
+    So a client can tell these records from the other records of the batch. The first
+    RECORD_MESSAGES_MAX have the partition's message, the others none: librdkafka shows that of a
+    record only, and a batch may have millions of records.
     """
     writer.array(len(places))
-    for place in places:
+    for number, place in enumerate(places):
         writer.int32(place)
-        writer.string(None)
+        writer.string(told if number < RECORD_MESSAGES_MAX else None)
         writer.tags()
 
 

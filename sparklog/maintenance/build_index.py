@@ -155,8 +155,9 @@ def index_segments(
     names its partition; the others are built.
     """
     interval_bytes = TopicConfig.parse(topic.configs).index_interval_bytes
-    place = context.files, context.clock, topic
-    build = partial(rebuilt, *place, interval_bytes=interval_bytes, force=force)
+    build = partial(
+        rebuilt, context.files, context.clock, topic, interval_bytes=interval_bytes, force=force
+    )
     made, read, problems, gone = [], [], [], 0
     answers = context.fleet.map(build, entries, f"index {topic.name}")
     for entry, answer in zip(entries, answers, strict=True):

@@ -58,7 +58,10 @@ def failing_step(topic: str, error: SparklogError) -> Step:
 
 
 def tried(topic: str, steps: Iterator[Step]) -> Iterator[Step]:
-    """Yield steps; if they cannot be planned, a failing one, so that those of others go on."""
+    """Yield the steps; if planning them fails, a step that fails with the error.
+
+    So the steps of other topics follow. `topic` is as in `Step`.
+    """
     try:
         yield from steps
     except SparklogError as error:

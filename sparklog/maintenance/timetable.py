@@ -57,5 +57,6 @@ class Timetable:
                 self._acquired(job, interval_ms, started_ms, interval_ms)
 
     def _acquired(self, job: str, interval_ms: int, now_ms: int, ttl_ms: int) -> Lease:
-        name = f"schedule/{job}/{interval_ms}"  # with another interval it is another lease
+        # With another interval, a job has another lease.
+        name = f"schedule/{job}/{interval_ms}"
         return acquire(self.log, name, self.owner, now_ms, ttl_ms=ttl_ms, longest_ms=interval_ms)

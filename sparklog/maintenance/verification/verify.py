@@ -148,9 +148,8 @@ def _execute(
     for some in parts_of(entries, SEGMENTS_MAX, _weight):
         judged, errors = _judged(context, image, some, is_decoding=options.get("records", False))
         problems += errors
-        wrong = _named(
-            image, [one for one in judged if one[1].log_problems or one[1].index_problems]
-        )
+        found = [(entry, one) for entry, one in judged if one.log_problems or one.index_problems]
+        wrong = _named(image, found)
         counts["segments"] += len(some)
         counts["bytes"] += sum(entry.log_bytes for entry in some)
         counts["damaged"] += sum(bool(verdict.log_problems) for _, verdict in wrong)

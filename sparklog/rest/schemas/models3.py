@@ -62,7 +62,7 @@ class ResourceMetadata(BaseModel):
     resource_name: str | None = None
 
 
-class Resource(BaseModel):
+class ResourceData(BaseModel):
     """What every resource tells: its kind, its URL, and the cluster id of the log dir."""
 
     kind: str
@@ -83,7 +83,7 @@ class Related(BaseModel):
     related: str
 
 
-class ClusterData(Resource):
+class ClusterData(ResourceData):
     """A log dir."""
 
     kind: str = "KafkaCluster"
@@ -100,7 +100,7 @@ class ClusterList(BaseModel):
     data: list[ClusterData]
 
 
-class BrokerData(Resource):
+class BrokerData(ResourceData):
     """Broker 0: the storage, which has no host and port."""
 
     kind: str = "KafkaBroker"
@@ -120,7 +120,7 @@ class BrokerList(BaseModel):
     data: list[BrokerData]
 
 
-class TopicData(Resource):
+class TopicData(ResourceData):
     """A topic."""
 
     kind: str = "KafkaTopic"
@@ -148,7 +148,7 @@ class ConfigSynonym(BaseModel):
     source: str
 
 
-class ConfigData(Resource):
+class ConfigData(ResourceData):
     """A config of a topic."""
 
     kind: str = "KafkaTopicConfig"
@@ -170,7 +170,7 @@ class ConfigList(BaseModel):
     data: list[ConfigData]
 
 
-class PartitionData(Resource):
+class PartitionData(ResourceData):
     """A partition."""
 
     kind: str = "KafkaPartition"
@@ -188,7 +188,7 @@ class PartitionList(BaseModel):
     data: list[PartitionData]
 
 
-class PartitionOffsetData(Resource):
+class PartitionOffsetData(ResourceData):
     """The beginning and the end of a partition's log, in v3."""
 
     kind: str = "KafkaPartitionOffset"

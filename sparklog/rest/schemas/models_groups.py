@@ -3,10 +3,10 @@
 from pydantic import BaseModel
 
 from sparklog.coordinator.lag_state import LagState
-from sparklog.rest.schemas.models3 import ListMetadata, Related, Resource
+from sparklog.rest.schemas.models3 import ListMetadata, Related, ResourceData
 
 
-class GroupData(Resource):
+class GroupData(ResourceData):
     """A consumer group."""
 
     kind: str = "KafkaConsumerGroup"
@@ -29,7 +29,7 @@ class GroupList(BaseModel):
     data: list[GroupData]
 
 
-class ConsumerData(Resource):
+class ConsumerData(ResourceData):
     """A member of a group."""
 
     kind: str = "KafkaConsumer"
@@ -48,7 +48,7 @@ class ConsumerList(BaseModel):
     data: list[ConsumerData]
 
 
-class AssignmentData(Resource):
+class AssignmentData(ResourceData):
     """A partition that a member reads."""
 
     kind: str = "KafkaConsumerAssignment"
@@ -68,7 +68,7 @@ class AssignmentList(BaseModel):
     data: list[AssignmentData]
 
 
-class LagData(Resource):
+class LagData(ResourceData):
     """The lag of a group in a partition, and its state by Burrow's rules.
 
     `lag_seconds` is null if the next record has no timestamp, `lag_state` if there is a lag and
@@ -97,7 +97,7 @@ class LagList(BaseModel):
     data: list[LagData]
 
 
-class LagSummaryData(Resource):
+class LagSummaryData(ResourceData):
     """The lag of a group: the total, and the largest one with its partition."""
 
     kind: str = "KafkaConsumerGroupLagSummary"

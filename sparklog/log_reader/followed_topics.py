@@ -56,7 +56,8 @@ class FollowedTopics:
     def image(self, *topics: TopicDescription) -> Image | None:
         """Return the newest image with these topics opened; None before there is a log dir.
 
-        Raises StorageError, also if the newest version cannot be made durable.
+        Raises LogDirError, CorruptMetadataError, and StorageError, also if the newest version
+        cannot be made durable.
         """
         looked_ms = self._clock.boot_ms()
         try:

@@ -13,6 +13,7 @@ that are no topics are left out (sparklog.spark.reading.position, sparklog.spark
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NoReturn
 
 from sparklog.errors import InvalidOptionError, OffsetOutOfRangeError
@@ -129,6 +130,8 @@ def _parse(name: str, text: str) -> tuple[dict[TopicPartition, int], dict[str, i
                     topics[topic] = _integer(name, offset)
                     continue
                 key = TopicPartition(topic, _partition(name, partition))
+                if key in partitions:  # as "0" and "00"
+                    _refuse(name, f"{key} is there twice")
                 partitions[key] = _integer(name, offset)
         else:
             _refuse(name, f"topic {topic!r} has {value!r}")
@@ -147,7 +150,7 @@ def parse_assign(text: str) -> list[TopicPartition]:
 
 def _json_object(name: str, text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text, object_pairs_hook=_each_once)
+        value = json.loads(text, object_pairs_hook=partial(_each_once, name))
     except (ValueError, RecursionError) as error:  # ValueError: an integer of 4,300 digits, too
         _refuse(name, f"{text[:TOLD_MAX]!r} is no JSON ({error})")
     if not isinstance(value, dict):
@@ -155,16 +158,17 @@ def _json_object(name: str, text: str) -> dict[str, Any]:
     return dict(value)
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the members of a JSON object. Raises ValueError for a name that is there twice.
+def _each_once(name: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of a JSON object; refuse a member that is there twice.
 
-    The connector takes the last one. Here the partitions of the others would have the default.
+    If the last one counted, as in the connector, partitions that only the first one names would
+    silently begin at the default.
     """
     found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise ValueError(f"{name[:TOLD_MAX]!r} is there twice")
-        found[name] = value
+    for member, value in pairs:
+        if member in found:
+            _refuse(name, f"{member[:TOLD_MAX]!r} is there twice")
+        found[member] = value
     return found
 
 

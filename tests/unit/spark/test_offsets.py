@@ -92,8 +92,9 @@ class TestOffsets:
             ('{"t": {"0": 1.5}}', "1.5 is neither an offset"),
             ('{"t": {"-1": 5}}', "'-1' is no partition"),
             ('{"t": {"²": 5}}', "'²' is no partition"),
-            ('{"t": {"0": 5}, "t": {"1": 7}}', "is no JSON .'t' is there twice"),
-            ('{"t": {"0": 5, "0": 7}}', "is no JSON .'0' is there twice"),
+            ('{"t": {"0": 5}, "t": {"1": 7}}', "'t' is there twice"),
+            ('{"t": {"0": 5, "0": 7}}', "'0' is there twice"),
+            ('{"t": {"0": 5, "00": 7}}', "t-0 is there twice"),
         ],
     )
     def test_that_are_none_are_refused(self, text: str, message: str) -> None:

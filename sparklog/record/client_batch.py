@@ -232,7 +232,8 @@ def _walked(view: Bytes, header: BatchHeader, payload: Bytes, config: TopicConfi
         raise InvalidRecordError(("" if is_whole else which) + _REASONS[problem])
     if keyless != kernels.NO_RECORD and config.is_compacted:
         raise InvalidRecordError(
-            f"record {keyless + 1} of {header.record_count} has no key, and the topic is compacted",
+            f"the topic is compacted: record {keyless + 1} of {header.record_count} is the first "
+            f"without a key",
             records=_places(pc.is_null(_column(view, "key"))),
         )
     if bits > _ASCII:

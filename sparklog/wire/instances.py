@@ -1,7 +1,8 @@
 """Instances: the gateways of a log dir. To clients, each is a broker, and leads some partitions.
 
-The partitions of a topic are spread over the instances as over brokers. Everything else that one
-instance does for all (groups, merges of a topic) has a name, and the instance that leads the name.
+The partitions of a topic are spread over the instances as over brokers. All other work that one
+instance does for all (groups, merges of a topic) has a name, and goes to the instance that leads
+the name.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -91,27 +92,44 @@ class Leaders(NamedTuple):
 
     node_ids: tuple[int, ...]
     """The leaders of partitions 0, 1, 2 and so on; behind the last one it begins again."""
+    in_racks: tuple[int, ...] = ()
+    """The instances that have a rack."""
 
     def of(self, partition: int) -> int:
         """Return the node id of the instance that leads a partition."""
         return self.node_ids[partition % len(self.node_ids)]
 
+    def replicas(self, partition: int) -> tuple[int, ...]:
+        """Return the node ids of a partition's replicas: the leader, then the instances in racks.
+
+        Java's consumer reads from an instance of its rack only if it is a replica
+        (AbstractFetch.selectReadReplica).
+        """
+        leader = self.of(partition)
+        return leader, *(one for one in self.in_racks if one != leader)
+
 
 @lru_cache(maxsize=100_000)
-def leaders_of(topic_id: str, node_ids: tuple[int, ...]) -> Leaders:
+def leaders_of(topic_id: str, node_ids: tuple[int, ...], in_racks: tuple[int, ...] = ()) -> Leaders:
     """Return the leaders of a topic's partitions, of the instances with these ids: all agree.
 
-    The instances come in the order of `leader_of`, which leads partition 0. When an instance joins
-    or leaves, the others keep their order, but most partitions change their leader.
+    The first one, which leads partition 0, is that of `leader_of`. When an instance joins or
+    leaves, the others keep their order, but most partitions change their leader.
 
     Answers are kept, so this is for the ids of topics alone: names that clients choose may be long.
     """
-    return Leaders(tuple(sorted(node_ids, key=lambda one: _rank(topic_id, one), reverse=True)))
+    turns = sorted(node_ids, key=lambda one: _rank(topic_id, one), reverse=True)
+    return Leaders(tuple(turns), in_racks)
 
 
 def node_ids_of(instances: Iterable[Instance]) -> tuple[int, ...]:
     """Return the node ids of instances, in the same order."""
     return tuple(one.node_id for one in instances)
+
+
+def in_racks_of(instances: Iterable[Instance]) -> tuple[int, ...]:
+    """Return the node ids of the instances that have a rack, in the same order."""
+    return tuple(one.node_id for one in instances if one.rack)
 
 
 def _rank(name: str, node_id: int) -> tuple[bytes, int]:

@@ -1,7 +1,7 @@
 """The housekeeper of a gateway: merges the ends of logs, compacts, and folds.
 
-    topics    a round every other second: their tails have a small bound; those whose partition 0
-              the gateway leads (`leader_of`)
+    topics    those whose partition 0 the gateway leads (`leader_of`), a round every other second:
+              their tails have a small bound
     groups    __consumer_offsets, a round a second: every tenth one merges all tails and compacts,
               those in between merge the longest tails
     vacuum    a round every five minutes: what merges and commits have left, where the job `vacuum`

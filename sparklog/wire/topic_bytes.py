@@ -12,7 +12,6 @@ topic, and the topic may be deleted since.
 
 import struct
 import weakref
-from functools import cache
 from itertools import cycle
 from threading import Lock
 from typing import Final, NamedTuple
@@ -30,6 +29,11 @@ KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
 """The most bytes that the cache takes; when it takes more, it is emptied."""
 ENTRY_BYTES: Final = 512
 """About how many bytes an entry of the cache takes besides the bytes of its topic."""
+
+_WITHOUT_EPOCH: Final = struct.Struct(">hii")
+"""The first fields of a partition: error code, number, leader."""
+_WITH_EPOCH: Final = struct.Struct(">hiii")
+"""The same and, from version 7 on, the leader epoch."""
 
 Epochs = dict[int, int] | None
 """The leader epochs that are not 0, by partition; None if the image has not opened the topic."""
@@ -95,27 +99,26 @@ def _written(topic: TopicDescription, epochs: Epochs, leaders: Leaders, version:
     if version >= 1:
         writer.boolean(topic.name in INTERNAL_TOPICS)
     writer.array(topic.num_partitions)
-    layout, one, none = _layout(version)
     usual = NO_EPOCH if epochs is None else 0
-    pack, turns = layout.pack, cycle(leaders.node_ids)
-    for number, leader in zip(range(topic.num_partitions), turns, strict=False):
+    pack = (_WITH_EPOCH if version >= 7 else _WITHOUT_EPOCH).pack
+    ends = [
+        (leader, _partition_end(leaders.replicas(turn), version))
+        for turn, leader in enumerate(leaders.node_ids)
+    ]
+    for number, (leader, end) in zip(range(topic.num_partitions), cycle(ends), strict=False):
         epoch = (epochs.get(number, usual) if epochs else usual,) if version >= 7 else ()
-        writer.raw(pack(0, number, leader, *epoch, one, leader, one, leader, *none))
+        writer.raw(pack(0, number, leader, *epoch) + end)
     return bytes(writer.data)
 
 
-@cache
-def _layout(version: int) -> tuple[struct.Struct, int, tuple[int, ...]]:
-    """Return the layout of a partition, and the values in it that are always the same.
-
-    These are the encoded size of an array with one item, and the numbers behind the replicas.
-    """
-    is_flexible = version >= 9
-    size = "B" if is_flexible else "i"
-    epoch = "i" if version >= 7 else ""
-    offline = size if version >= 5 else ""
-    tags = "B" if is_flexible else ""
-    layout = struct.Struct(f">hii{epoch}{size}i{size}i{offline}{tags}")
-    if is_flexible:
-        return layout, 2, (1, 0)
-    return layout, 1, (0,) if version >= 5 else ()
+def _partition_end(replicas: tuple[int, ...], version: int) -> bytes:
+    """Return the bytes of a partition behind its leader: replicas, those in sync, none offline."""
+    writer = Writer(is_flexible=version >= 9)
+    for _ in range(2):
+        writer.array(len(replicas))
+        for one in replicas:
+            writer.int32(one)
+    if version >= 5:
+        writer.array(0)
+    writer.tags()
+    return bytes(writer.data)

@@ -265,7 +265,7 @@ class TestRacks:
     def _others(self, running: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
         own = running.server.gateway.instances.own
         others = [own._replace(node_id=8, rack="b"), own._replace(node_id=9, rack=None)]
-        others += [own._replace(node_id=one, rack="d", port=one) for one in (10, 11)]
+        others += [own._replace(node_id=one, rack="d") for one in (10, 11)]
         monkeypatch.setattr(Instances, "alive", [own, *others])
 
     @pytest.mark.parametrize(("rack", "replica"), [("a", -1), ("b", 8), ("c", -1), ("", -1)])

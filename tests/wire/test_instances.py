@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparklog.wire.instances import Instance, leader_of, leaders_of, node_ids_of
+from sparklog.wire.instances import Instance, in_racks_of, leader_of, leaders_of, node_ids_of
 
 NODE_IDS = st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=5, unique=True)
 TOPIC_IDS = st.text(min_size=1, max_size=22)
@@ -52,6 +52,27 @@ class TestLeaders:
         others = [one for one in node_ids if one != other]
         left = [one for one in leaders_of(topic_id, (*others, other)).node_ids if one != other]
         assert left == [*leaders_of(topic_id, tuple(others)).node_ids]
+
+    @given(TOPIC_IDS, st.lists(st.sampled_from(["a", "b", ""]), min_size=1, max_size=5))
+    def test_are_replicas_as_are_the_leaders_in_each_rack(
+        self, topic_id: str, racks: list[str]
+    ) -> None:
+        """Goal: Java's consumers read in their rack. Method: each rack's leader, any racks."""
+        alive = [
+            one._replace(rack=rack)
+            for one, rack in zip(instances([*range(len(racks))]), racks, strict=True)
+        ]
+        leaders = leaders_of(topic_id, node_ids_of(alive), in_racks_of(alive))
+        for number in range(6):
+            replicas = leaders.replicas(number)
+            assert replicas[0] == leaders.of(number)
+            assert len(set(replicas)) == len(replicas)
+            for rack in {*racks} - {""}:
+                near = node_ids_of(one for one in alive if one.rack == rack)
+                assert leaders_of(topic_id, near).of(number) in replicas
+
+    def test_without_racks_a_partition_has_one_replica(self) -> None:
+        assert leaders_of("t", (0, 1, 2)).replicas(4) == (leaders_of("t", (0, 1, 2)).of(1),)
 
     def test_those_of_many_topics_begin_everywhere(self) -> None:
         firsts = Counter(leaders_of(f"topic-{one}", (0, 1, 2)).of(0) for one in range(300))

@@ -203,6 +203,9 @@ def sizes(found: Any) -> dict[tuple[str, int], int]:
 
 @pytest.mark.usefixtures("admin")
 class TestDescribeLogDirs:
+    def test_a_partition_that_there_is_not_is_left_out_with_its_topic(self, client: Client) -> None:
+        assert log_dir(client, [("a", 99)]).topics == ()
+
     def test_one_that_is_gone_is_offline(
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:

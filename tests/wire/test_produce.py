@@ -207,7 +207,7 @@ class TestRefused:
         [answer] = client.ask(asked).responses[0].partition_responses
         assert int(answer.error_code) == ErrorCode.invalid_record
         assert [one.batch_index for one in answer.record_errors] == [0, 2]
-        assert "record 1 of 3 has no key" in answer.error_message
+        assert "record 1 of 3 is the first without a key" in answer.error_message
         told = {one.batch_index_error_message for one in answer.record_errors}
         assert told == {answer.error_message}
 

@@ -155,11 +155,18 @@ class TestAnswer:
         assert all_told - less == place_and_length + message
         assert more - all_told == place_and_length
 
+    def test_has_no_more_messages_if_several_batches_are_refused(self) -> None:
+        refused = InvalidRecordError("why", records=tuple(range(1000)))
+        one, both = answer_size(refused), answer_size(refused, refused)
+        place_and_length, own, numbers = 4 + 2, 3, 4 + 2 + 3 * 8 + 4 + 2 + 3
+        assert both - one == 1000 * place_and_length + numbers
+        assert one > 1000 * (place_and_length + own)
 
-def answer_size(outcome: Outcome) -> int:
+
+def answer_size(*outcomes: Outcome) -> int:
     """How long an answer of version 8 is."""
-    topics = [TopicParts("t", [Part(0, None)])]
-    return len(written_produce_answer(Writer(is_flexible=False), 8, topics, [outcome], 0))
+    topics = [TopicParts("t", [Part(number, None) for number, _ in enumerate(outcomes)])]
+    return len(written_produce_answer(Writer(is_flexible=False), 8, topics, outcomes, 0))
 
 
 def partition_told(number: int, outcome: Outcome) -> dict[str, Any]:

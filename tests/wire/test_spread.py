@@ -19,7 +19,7 @@ Leaders = dict[int, int]
 
 @pytest.fixture
 def three(tmp_path: Path) -> Iterator[list[RunningGateway]]:
-    """Three instances, with the topic `t`; the last one ends first."""
+    """Three instances, with the topic `t`."""
     log = tmp_path / "log"
     with (
         gateway(log, node_id=NODE_IDS[0]) as first,
@@ -81,6 +81,22 @@ def test_a_replica_is_where_the_leader_is(three: list[RunningGateway], tmp_path:
         ("t", number): ErrorCode.none if leader == NODE_IDS[0] else ErrorCode.replica_not_available
         for number, leader in found.items()
     }
+
+
+def test_instances_in_racks_are_replicas(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with gateway(log, node_id=3, rack="a") as first, gateway(log, node_id=5, rack="b"):
+        first.server.gateway.admin.create_topics([NewTopic("t", 2)])
+        with Client(first.port) as client:
+            [told] = client.ask(topics_asked(12, "t")).topics
+            [described] = describe(client, "t").topics
+            replicas = {one.partition_index: one.replica_nodes for one in told.partitions}
+            moves = [("t", 0, replicas[0]), ("t", 1, replicas[0]), ("t", 0, [3])]
+            codes = moved(move(client, *moves))
+    assert sorted(replicas.values()) == [(3, 5), (5, 3)]
+    assert [one.isr_nodes for one in told.partitions] == [*replicas.values()]
+    assert {one.partition_index: one.replica_nodes for one in described.partitions} == replicas
+    assert codes == [ErrorCode.none, ErrorCode.none, ErrorCode.invalid_replica_assignment]
 
 
 def test_the_others_take_over_what_one_has_led(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from sparklog.wire.topic_bytes import ENTRY_BYTES, NO_EPOCH, TopicBytes
 from tests.wire.requests import versions
 
 LEADERS = Leaders((7, 9))
+IN_RACKS = Leaders((7, 9), (8, 9))
 TOPIC = TopicDescription("flights", "Wg0HrG2TTiWUQGmXU8yFzw", 3, {}, 0)
 
 
@@ -31,7 +32,9 @@ def edited(topic: TopicImage, partition: int, **state: int) -> TopicImage:
     return topic.apply(edit, Stamp(topic.version + 1, "", 0))
 
 
-def by_kio(epochs: list[int], version: int, name: str = TOPIC.name) -> bytes:
+def by_kio(
+    epochs: list[int], version: int, name: str = TOPIC.name, leaders: Leaders = LEADERS
+) -> bytes:
     """The topic as kio writes it, without operations and tags behind the partitions."""
     module = import_module(f"kio.schema.metadata.v{version}.response")
 
@@ -46,8 +49,8 @@ def by_kio(epochs: list[int], version: int, name: str = TOPIC.name) -> bytes:
             partition_index=number,
             leader_id=leader,
             leader_epoch=epoch,
-            replica_nodes=(leader,),
-            isr_nodes=(leader,),
+            replica_nodes=leaders.replicas(number),
+            isr_nodes=leaders.replicas(number),
             offline_replicas=(),
         )
         for number, (epoch, leader) in enumerate(zip(epochs, (7, 9, 7, 9), strict=False))
@@ -71,6 +74,10 @@ class TestBytes:
     def test_are_those_of_kio(self, version: int) -> None:
         topic = edited(TopicImage(TOPIC, 0), 1, leader_epoch=5)
         assert TopicBytes().of(topic, LEADERS, version) == by_kio([0, 5, 0], version)
+
+    def test_have_the_replicas_of_each_partition(self, version: int) -> None:
+        found = TopicBytes().of(TopicImage(TOPIC, 0), IN_RACKS, version)
+        assert found == by_kio([0, 0, 0], version, leaders=IN_RACKS)
 
     def test_of_a_topic_that_is_closed_to_view_have_no_epochs(self, version: int) -> None:
         closed = TopicImage(TOPIC, 0, is_open=False)

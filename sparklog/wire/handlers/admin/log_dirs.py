@@ -35,7 +35,11 @@ async def describe_log_dirs(call: Call) -> Reply:
 
     def led() -> Mapping[str, Sequence[int]]:
         found = {
-            name: [number for number in numbers if leads(names[name], number)]
+            name: [
+                number
+                for number in numbers
+                if 0 <= number < names[name].num_partitions and leads(names[name], number)
+            ]
             for name, numbers in _asked(wanted, names).items()
             if name in names and call.sees(name)
         }
@@ -95,7 +99,7 @@ def _code(
 
 
 def _leads(call: Call) -> _Leads:
-    """Return whether this instance leads a partition, of those that the client can reach."""
+    """Return a function: whether this instance leads a partition, of those the client can reach."""
     own, node_ids = call.gateway.instances.own.node_id, node_ids_of(call.instances)
     return lambda topic, number: leaders_of(topic.topic_id, node_ids).of(number) == own
 
@@ -120,7 +124,6 @@ def _topic(image: Image, topic: TopicDescription, numbers: Iterable[int]) -> Map
             else int(found.partition(number).segments.log_bytes.sum()),
         }
         for number in numbers
-        if 0 <= number < topic.num_partitions
     ]
     return {"name": topic.name, "partitions": partitions}
 

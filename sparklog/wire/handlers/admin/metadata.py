@@ -19,7 +19,7 @@ from sparklog.wire.handlers.admin.topics import check_total
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.operations import NO_OPERATIONS, cluster_operations, topic_operations
 from sparklog.wire.handlers.partitions import QUICK, step_for
-from sparklog.wire.instances import Instance, Leaders, leaders_of, node_ids_of
+from sparklog.wire.instances import Instance, in_racks_of, leaders_of, node_ids_of
 from sparklog.wire.protocol.topic_ids import NO_TOPIC_ID, asked_topic
 from sparklog.wire.protocol.writing import Writer
 from sparklog.wire.security.authorization import DENIED
@@ -164,7 +164,7 @@ def _written(call: Call, asked: MetadataAsked, topics: Sequence[_Found]) -> byte
         writer.string(call.gateway.cluster_id)
     if version >= 1:
         writer.int32(instances[0].node_id)
-    _write_topics(writer, call, asked, topics, node_ids_of(instances))
+    _write_topics(writer, call, asked, topics, instances)
     if 8 <= version <= 10:
         writer.int32(cluster_operations(call) if asked.has_cluster_operations else NO_OPERATIONS)
     if version >= 13:
@@ -178,19 +178,19 @@ def _write_topics(
     call: Call,
     asked: MetadataAsked,
     topics: Sequence[_Found],
-    node_ids: tuple[int, ...],
+    instances: Sequence[Instance],
 ) -> None:
     """Write topics, led by these instances: those that the answer names."""
     version, kept = call.version, call.gateway.topic_bytes
     end = _topic_end(call, NO_OPERATIONS)
-    is_alone, alone = len(node_ids) == 1, Leaders(node_ids)
+    node_ids, in_racks = node_ids_of(instances), in_racks_of(instances)
     writer.array(len(topics))
     for topic in topics:
         if isinstance(topic, _Missing):
             _write_missing(writer, topic, version)
             name = topic.seen_name
         else:
-            leaders = alone if is_alone else leaders_of(topic.description.topic_id, node_ids)
+            leaders = leaders_of(topic.description.topic_id, node_ids, in_racks)
             writer.raw(kept.of(topic, leaders, version))
             name = topic.description.name
         if asked.has_topic_operations and name is not None:

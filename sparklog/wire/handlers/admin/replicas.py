@@ -1,9 +1,10 @@
 """ElectLeaders, AlterPartitionReassignments, ListPartitionReassignments.
 
-Each partition has one replica, at the instance that leads it; the storage replicates the files. The
-leader follows from the topic's id, the partition's number and the instances that are alive
-(`instances`). So there is nothing to elect, and no request moves a partition. The answers are those
-of Kafka's controller for partitions with one replica (ReplicationControlManager).
+Each partition has one replica, at the instance that leads it, and one at each instance with a rack
+(`Leaders.replicas`); the storage replicates the files. They follow from the topic's id, the
+partition's number and the instances that are alive (`instances`). So there is nothing to elect, and
+no request moves a partition. The answers are those of Kafka's controller for a partition that is
+where it should be (ReplicationControlManager).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from sparklog.model import TopicDescription
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.outcomes import check_brokers, error_fields, refused
-from sparklog.wire.instances import leaders_of, node_ids_of
+from sparklog.wire.instances import in_racks_of, leaders_of, node_ids_of
 from sparklog.wire.security.authorization import DENIED
 
 PREFERRED: Final = 0
@@ -65,7 +66,7 @@ async def elect_leaders(call: Call) -> Reply:
 
 
 async def alter_partition_reassignments(call: Call) -> Reply:
-    """Return the answer: success for the replica that a partition has, an error for any other.
+    """Return the answer: success for the replicas that a partition has, an error for others.
 
     Null replicas cancel a reassignment: there is never one (NO_REASSIGNMENT_IN_PROGRESS).
     """
@@ -81,15 +82,17 @@ async def alter_partition_reassignments(call: Call) -> Reply:
                 ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{name}-{number} is not being reassigned"
             )
         check_brokers(call, replicas)
-        leader = leaders_of(topic.topic_id, node_ids_of(call.instances)).of(number)
-        if [*replicas] != [leader]:
+        instances = call.instances
+        leaders = leaders_of(topic.topic_id, node_ids_of(instances), in_racks_of(instances))
+        present = leaders.replicas(number)
+        if sorted(replicas) != sorted(present):
             code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-            if not may_change_count and len(replicas) != 1:
+            if not may_change_count and len(replicas) != len(present):
                 code = ErrorCode.INVALID_REPLICATION_FACTOR
             raise refused(
                 code,
-                f"{name}-{number}: replicas {[*replicas]}: allowed is [{leader}], the instance "
-                f"that leads the partition; the storage replicates",
+                f"{name}-{number}: replicas {[*replicas]}: allowed is {[*present]}, the instance "
+                f"that leads the partition, and those in racks; the storage replicates",
             )
 
     def told(name: str, part: Any) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from sparklog.wire.broker_configs import PARTITIONS_DESCRIBED_MAX
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.operations import topic_operations
 from sparklog.wire.handlers.partitions import step_for
-from sparklog.wire.instances import Instance, leaders_of, node_ids_of
+from sparklog.wire.instances import Instance, in_racks_of, leaders_of, node_ids_of
 from sparklog.wire.protocol.topic_ids import uuid_of
 from sparklog.wire.security.authorization import DENIED
 from sparklog.wire.topic_bytes import NO_EPOCH
@@ -106,14 +106,14 @@ def _described(
 ) -> Mapping[str, Any]:
     found = image.topic(topic.topic_id)
     opened = found if found is not None and found.is_open else None
-    leaders = leaders_of(topic.topic_id, node_ids_of(instances))
+    leaders = leaders_of(topic.topic_id, node_ids_of(instances), in_racks_of(instances))
     partitions = [
         {
             "partition_index": number,
             "leader_id": leaders.of(number),
             "leader_epoch": NO_EPOCH if opened is None else opened.partition(number).leader_epoch,
-            "replica_nodes": (leaders.of(number),),
-            "isr_nodes": (leaders.of(number),),
+            "replica_nodes": leaders.replicas(number),
+            "isr_nodes": leaders.replicas(number),
             "eligible_leader_replicas": (),
             "last_known_elr": (),
         }

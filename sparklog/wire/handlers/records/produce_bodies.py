@@ -4,7 +4,7 @@ Of all requests this one comes most often, and it is the largest: its batches ar
 """
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -20,7 +20,7 @@ START_SINCE: Final = 5
 ERRORS_SINCE: Final = 8
 """The first version whose answer names records and reasons (KIP-467)."""
 RECORD_MESSAGES_MAX: Final = 1_000
-"""How many refused records of a batch have a message of their own in the answer."""
+"""How many refused records of an answer have a message of their own, at most."""
 NOT_APPENDED: Final = Appended(-1, -1, -1)
 
 _LOW_ATTRIBUTES: Final = layout.ATTRIBUTES + 1
@@ -109,11 +109,13 @@ def written_produce_answer(
     writer: Writer,
     version: int,
     topics: Sequence[TopicParts],
-    outcomes: Iterable[Outcome],
+    outcomes: Sequence[Outcome],
     throttle_ms: int,
 ) -> bytearray:
     """Return the body of an answer: the outcome of each part, in the order of the request."""
     found = iter(outcomes)
+    refused = sum([not isinstance(one, Appended) for one in outcomes])
+    messages = RECORD_MESSAGES_MAX // max(1, refused)
     without_errors = _without_errors(version, is_flexible=writer.is_flexible)
     writer.array(len(topics))
     for topic, parts in topics:
@@ -128,7 +130,7 @@ def written_produce_answer(
                 _write_numbers(writer, version, part.partition, ErrorCode.NONE, outcome)
                 writer.raw(without_errors)
             else:
-                _write_refused(writer, version, part.partition, outcome)
+                _write_refused(writer, version, part.partition, outcome, messages)
         writer.tags()
     writer.int32(throttle_ms)
     writer.tags()
@@ -143,12 +145,12 @@ def _write_numbers(writer: Writer, version: int, partition: int, code: int, done
 
 
 def _write_refused(
-    writer: Writer, version: int, partition: int, outcome: SparklogError | Failed
+    writer: Writer, version: int, partition: int, outcome: SparklogError | Failed, messages: int
 ) -> None:
     _write_numbers(writer, version, partition, code_of(outcome), NOT_APPENDED)
     if version >= ERRORS_SINCE:
         told = message_of(outcome)
-        _write_record_errors(writer, getattr(outcome, "records", ()), told)
+        _write_record_errors(writer, getattr(outcome, "records", ()), told, messages)
         writer.string(told)
     writer.tags()
 
@@ -164,17 +166,19 @@ def _without_errors(version: int, *, is_flexible: bool) -> bytes:
     return bytes(writer.data)
 
 
-def _write_record_errors(writer: Writer, places: Sequence[int], told: str | None) -> None:
+def _write_record_errors(
+    writer: Writer, places: Sequence[int], told: str | None, messages: int
+) -> None:
     """Write the places of the records because of which a batch is refused (KIP-467).
 
-    So a client can tell these records from the other records of the batch. The first
-    RECORD_MESSAGES_MAX have the partition's message, the others none: librdkafka shows that of a
-    record only, and a batch may have millions of records.
+    So a client can tell these records from the other records of the batch. The first `messages` of
+    them have the partition's message, the others none: librdkafka shows that of a record only, and
+    a batch may have millions of records.
     """
     writer.array(len(places))
     for number, place in enumerate(places):
         writer.int32(place)
-        writer.string(told if number < RECORD_MESSAGES_MAX else None)
+        writer.string(told if number < messages else None)
         writer.tags()
 
 

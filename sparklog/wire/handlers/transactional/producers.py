@@ -54,7 +54,7 @@ def _told(log: PartitionLog, producer: ProducerState) -> dict[str, int]:
 
     Behind a marker of a new epoch it has no batches, but the marker's time. Then, and in an open
     transaction, it has the coordinator epoch of all markers: clients send it to abort the
-    transaction (`Admin.abortTransaction`). A broker tells it only behind the first marker.
+    transaction (`Admin.abortTransaction`). A broker tells it from the first marker on.
     """
     number = producer.producer_id
     newest = producer.batches[-1] if producer.batches else None

@@ -61,8 +61,8 @@ class LocalFiles:
         self.options: Mapping[str, str] = {}
         self._named: set[str] = {""}
         """Directories whose own names, and the names of all directories above them, are durable."""
-        self._has_made = False
-        """Whether a file was made here: then the log dir is there, and is not made again."""
+        self._was_there = os.path.isdir(self.uri)
+        """Whether the log dir was seen, here or by whoever pickled this: it is not made again."""
 
     def __repr__(self) -> str:
         return f"LocalFiles({self.uri!r})"
@@ -93,7 +93,7 @@ class LocalFiles:
         except FileNotFoundError:
             self._make_directories(os.path.dirname(target))
             made = make()
-        self._has_made = True
+        self._was_there = True
         return made
 
     def put_new(
@@ -111,6 +111,7 @@ class LocalFiles:
                 return False
             is_named = _put_unnamed(target, data, durable, ready)
             if is_named is not None:
+                self._was_there = True
                 return is_named
             with self._written_aside(target, data, durable) as aside:
                 ready()
@@ -313,7 +314,7 @@ class LocalFiles:
         Raises FileNotFoundError if the log dir was there and is gone: whoever has moved it away
         would find another directory in its place.
         """
-        if self._has_made:
+        if self._was_there:
             os.stat(self.uri)
         missing = []
         path = self.uri

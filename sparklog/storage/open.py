@@ -43,7 +43,7 @@ _ALLOWED = f"allowed: a path, file:///path, {', '.join(_SHAPES.values())}"
 def open_files(
     log_dir: str, options: Mapping[str, str] | None = None, *, remembers: bool = False
 ) -> Files:
-    """Return the files of a log dir, which need not exist yet; reads and connects to nothing.
+    """Return the files of a log dir, which need not exist yet; reads no file, connects to nothing.
 
     `log_dir` is a path (`~` at its beginning is the home directory, because not every shell expands
     it), a file: URI, or the URI of an object store. `options` are the storage settings

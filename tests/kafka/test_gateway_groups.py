@@ -10,6 +10,7 @@ import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.metadata.state.edit import PartitionState, TopicEdit
+from sparklog.wire.instances import leaders_of
 from tests.command_line import CommandLine
 from tests.kafka.test_gateway_admin import run
 from tests.logs import append, catalog
@@ -86,3 +87,16 @@ def test_a_group_goes_on_where_partitions_have_different_leader_epochs(
         some = ["--max-messages", "7" if len(values) > 1 else "1"]
         read = run(running, CONSUMER, *quick, *some)
         assert read[-len(values) :] == values
+
+
+def test_a_consumer_reads_from_the_instance_of_its_rack(log_dir: str) -> None:
+    [topic] = AdminClient(log_dir).describe_topics(["flights"])
+    with (
+        gateway(log_dir, node_id=1, rack="a", **QUICK) as first,
+        gateway(log_dir, node_id=2, rack="b", **QUICK),
+    ):
+        rack = "b" if leaders_of(topic.topic_id, (1, 2)).of(0) == 1 else "a"
+        quick = ["--topic", "flights", "--partition", "0", "--offset", "earliest"]
+        some = ["--max-messages", "5", "--timeout-ms", "60000"]
+        read = run(first, CONSUMER, *quick, *some, "--consumer-property", f"client.rack={rack}")
+    assert read[-5:] == ["0", "1", "2", "3", "4"]

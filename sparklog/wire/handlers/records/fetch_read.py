@@ -278,7 +278,9 @@ class FetchRequest:
         except SparklogError as error:
             if isinstance(error, MissingFileError) and not is_last:
                 raise
-            tell(self.call, error)
+            is_local = self.call.gateway.catalog.files.is_local
+            if is_local or limits.at_once or is_last:  # else it is read again, not answered
+                tell(self.call, error)
             return Fetched(partition=place.answer.partition, error_code=self._code_of(error))
         return place.answer
 

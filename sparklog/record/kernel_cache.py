@@ -51,7 +51,7 @@ def compile_missing() -> None:
 
     A service calls it before it listens: its first requests would wait for the compiler, and time
     out. Of services that start at once one compiles, and the others wait for it. Without a folder
-    for a cache each process compiles for itself: that is only logged.
+    for a cache each process compiles for itself; a warning says so.
     """
     if is_plain() or is_complete():
         return

@@ -42,17 +42,19 @@ def set_up_logs(level: str) -> None:
 
 
 class Seldom:
-    """Keeps a trouble that lasts from filling the log: a line about it is due once in TOLD_MS."""
+    """Keeps a trouble that lasts from filling the log: it has a line once in TOLD_MS.
+
+    For any thread. Each trouble is remembered for good, so their number needs a bound.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._told_ms: dict[Hashable, int] = {}
 
-    def is_due(self, trouble: Hashable) -> bool:
-        """Return whether a line is due; the caller then logs it. Callers use few troubles."""
+    def warn(self, trouble: Hashable, log: logging.Logger, message: str, *args: object) -> None:
+        """Log a warning, unless the trouble had one less than TOLD_MS ago."""
         now_ms = self._clock.boot_ms()
         told_ms = self._told_ms.get(trouble)
-        if told_ms is not None and now_ms - told_ms < TOLD_MS:
-            return False
-        self._told_ms[trouble] = now_ms
-        return True
+        if told_ms is None or now_ms - told_ms >= TOLD_MS:
+            self._told_ms[trouble] = now_ms
+            log.warning(message, *args)

@@ -25,6 +25,7 @@ from sparklog.metadata.state.image import Image
 from sparklog.metadata.upkeep.housekeeping import keep_house_late
 from sparklog.model import TopicDescription
 from sparklog.service.housekeeper import Housekeeper
+from sparklog.service.logs import Seldom
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import open_log_dir
 from sparklog.tokens import Tokens
@@ -83,7 +84,7 @@ class Gateway:
         node id that another gateway has.
         """
         self.settings = settings
-        self.clock = clock
+        self.clock, self.seldom = clock, Seldom(clock)
         self.admin = AdminClient(settings.log_dir, clock=clock, after_commit=keep_house_late)
         self.admin.create_log_dir()
         files = open_files(settings.log_dir, remembers=True)
@@ -100,14 +101,13 @@ class Gateway:
         self.throttle = Throttle()
         self.transaction_ends = TransactionEnds(self)
         self.standstill = Standstill(clock)
-        self.topic_bytes = TopicBytes()
         self.tokens = Tokens(settings.tokens_file)
         self.limits = Limits(settings)
         self.metrics = Metrics(self)
         self._kafka_metrics = KafkaMetrics(self.catalog)
         self.ranges = BatchRanges(self.catalog.files)
         self.watch = Watch(self.topics, self.newest_image, settings.poll_interval_ms / 1000)
-        self.sent = Sent()
+        self.sent, self.topic_bytes = Sent(), TopicBytes()
         self.buffer, self.large_frames = new_buffer(), LargeFrames()
         self.appends.on_commit = self._committed
         self.coordinators = Coordinators(self)
@@ -150,7 +150,7 @@ class Gateway:
                 self._become_own()
                 self.instances.saw(brokers)
             except SparklogError as error:
-                log.warning("no sign of life was given: %s", error)
+                self.seldom.warn("beat", log, "no sign of life was given: %s", error)
             except Exception:  # a bug must not end the heartbeats
                 log.exception("no sign of life was given")
             await asyncio.sleep(self.membership.rest_ms / 1000)

@@ -14,7 +14,7 @@ and another instance reads a partition of __consumer_offsets quickly. A gateway 
 
 import logging
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from threading import Event, Thread
 from typing import Final
 
@@ -54,6 +54,8 @@ MERGE_ALL_EVERY: Final = 10
 commits of offsets adds a slice to most of them (decision 51)."""
 GROUPS_TOGETHER: Final = 10
 """So many of them are merged by one image; then the tails of the others are looked at anew."""
+EXAMPLES: Final = 3
+"""A line about tails that were not merged names problems of so many topics."""
 DIRTY_BYTES: Final = 16 * 1024 * 1024
 """A partition with so many dirty bytes is compacted: its next coordinator has to read them."""
 log: Final = logging.getLogger("sparklog.gateway")
@@ -134,8 +136,8 @@ class Tidying:
             with seldom_collected():
                 return work(self._image())
         except SparklogError as error:
-            if self._seldom.is_due("work"):
-                log.warning("a merge, compaction or vacuum failed: %s", error)
+            message = "a merge, compaction or vacuum failed: %s"
+            self._seldom.warn(work.__name__, log, message, error)
         except Exception:  # a bug must not end the tidying
             log.exception("a merge, compaction or vacuum failed")
         return 0
@@ -197,24 +199,25 @@ class Tidying:
         """Merge the tails of all topics that the gateway leads, without __consumer_offsets."""
         led = [one for one in image.names.values() if self._merges(one)]
         context = JobContext(self._catalog, LocalFleet())
-        count = self._merged(merge_tails(context, image, led))
+        count = self._merged("topics", merge_tails(context, image, led))
         self._ended_round()
         return count
 
     def _merge_groups(self, image: Image) -> int:
         """Merge the tails of __consumer_offsets if the gateway leads it."""
-        topic, count = image.names.get(OFFSETS_TOPIC), 0
+        topic = image.names.get(OFFSETS_TOPIC)
         if topic is None or not self._leads(topic.topic_id):
-            return count
+            return 0
+        return self._merged("groups", self._group_merges(topic))
+
+    def _group_merges(self, topic: TopicDescription) -> Iterator[Outcome]:
         context = JobContext(self._catalog, LocalFleet())
         is_turn = self._group_rounds % MERGE_ALL_EVERY == 0
         for first in range(0, topic.num_partitions, GROUPS_TOGETHER):
             if self.ending.is_set():
                 break
             image, some = self._catalog.image(), range(first, first + GROUPS_TOGETHER)
-            found = merge_tails_in_turn(context, image, topic, some, is_turn=is_turn)
-            count += self._merged(found)
-        return count
+            yield from merge_tails_in_turn(context, image, topic, some, is_turn=is_turn)
 
     def _merges(self, topic: TopicDescription) -> bool:
         return topic.name != OFFSETS_TOPIC and self._leads(topic.topic_id)
@@ -223,20 +226,29 @@ class Tidying:
         instances = self._instances
         return leader_of(name, instances.alive).node_id == instances.own.node_id
 
-    def _merged(self, outcomes: Iterable[Outcome]) -> int:
+    def _merged(self, trouble: str, outcomes: Iterable[Outcome]) -> int:
         """Count merged segments, and log problems; stop between two merges if the process ends.
 
-        On a full disk each partition has one in each round, so the log gets the first of a round.
+        On a full disk each partition has a problem in each round: those of a round have one line.
         """
         count, problems = 0, list[str]()
-        for outcome in outcomes:
-            count += outcome.counts["segments"]
-            problems += outcome.problems
-            if self.ending.is_set():
-                break
-        if problems and self._seldom.is_due("merge"):
-            log.warning("tails that were not merged: %d, such as %s", len(problems), problems[0])
+        try:
+            for outcome in outcomes:
+                count += outcome.counts["segments"]
+                problems += outcome.problems
+                if self.ending.is_set():
+                    break
+        finally:
+            if problems:
+                message, told = "tails that were not merged: %d, such as %s", _examples(problems)
+                self._seldom.warn(trouble, log, message, len(problems), told)
         return count
+
+
+def _examples(problems: Sequence[str]) -> str:
+    """Return a problem of each of a few topics; a problem begins with `topic-partition: `."""
+    of_topics = {one.partition(":")[0].rpartition("-")[0]: one for one in problems}
+    return "; ".join(list(of_topics.values())[:EXAMPLES])
 
 
 def _dirty_bytes(log: PartitionLog) -> int:

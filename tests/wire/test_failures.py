@@ -218,6 +218,32 @@ def test_what_another_instance_may_know_better_is_looked_up_anew(
     assert found.partitions[0].error_code == ErrorCode.offset_out_of_range
 
 
+@pytest.mark.parametrize("failures", [2, 3])
+def test_a_read_that_is_repeated_is_told_only_if_it_is_answered(
+    running: RunningGateway,
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    failures: int,
+) -> None:
+    [topic] = running.server.gateway.admin.create_topics([NewTopic("t", 1)])
+    client.ask(produce_request(9, "t", (0, client_batch("a"))))
+    take, left = FetchRequest._take_batches, list(range(failures))
+
+    def taken(self: FetchRequest, place: Any, ranges: Any, limits: Any, size: int) -> None:
+        if left:
+            left.pop()
+            raise StorageError("the disk is gone")
+        take(self, place, ranges, limits, size)
+
+    monkeypatch.setattr(LocalFiles, "is_local", False)
+    monkeypatch.setattr(FetchRequest, "_take_batches", taken)
+    [found] = partitions_of(client.ask(fetch_request(12, topic, Part())))
+    is_answered = failures == 3
+    assert (found.error_code != 0) is is_answered
+    assert ("FETCH failed: the disk is gone" in caplog.text) is is_answered
+
+
 class TestAStorageThatFails:
     @pytest.fixture(params=[StorageError])
     def error(self, request: pytest.FixtureRequest) -> Exception:
@@ -263,12 +289,14 @@ class TestAStorageThatFails:
 
     @pytest.mark.parametrize("error", [StorageError, LogDirError], indirect=True)
     def test_is_told_apart_from_a_client_at_fault(
-        self, running: RunningGateway, client: Client, caplog: pytest.LogCaptureFixture
+        self, running: RunningGateway, caplog: pytest.LogCaptureFixture
     ) -> None:
-        client.send(topics_asked(0))  # all topics
-        assert client.receive_frame() == b""
-        assert "storage error: the disk is gone" in caplog.text
-        assert 'reason="storage error"} 1.0' in running.server.gateway.metrics.text().decode()
+        for _ in range(2):
+            with Client(running.port) as one:
+                one.send(topics_asked(0))  # all topics
+                assert one.receive_frame() == b""
+        assert caplog.text.count("connection closed: storage error: the disk is gone") == 1
+        assert 'reason="storage error"} 2.0' in running.server.gateway.metrics.text().decode()
 
 
 class Disk(NamedTuple):

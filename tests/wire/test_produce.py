@@ -12,7 +12,13 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.errors import StorageError, StorageFullError
+from sparklog.errors import (
+    LateWriterError,
+    LogDirError,
+    SparklogError,
+    StorageError,
+    StorageFullError,
+)
 from sparklog.metadata.names import ENTRIES
 from sparklog.metadata.state.edit import PartitionState, TopicEdit
 from sparklog.model import TopicDescription
@@ -87,22 +93,45 @@ def test_pipelined_requests_land_in_their_order(
     assert values(tmp_path / "log", "flights", 0) == [str(one).encode() for one in range(20)]
 
 
-def test_the_log_has_the_reason_of_a_failure_once(
-    client: Client,
+@pytest.fixture(params=[StorageFullError, LateWriterError, LogDirError])
+def refused(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type[SparklogError]:
+    """An error that no client is at fault for: each commit fails with it."""
+    kind: type[SparklogError] = request.param
+
+    def fails(*_: Any, **__: Any) -> bool:
+        raise kind("no space left")
+
+    monkeypatch.setattr(LocalFiles, "put_new", fails)
+    return kind
+
+
+def test_the_log_has_the_reason_of_a_failure_once_for_all_clients(
+    running: RunningGateway,
     topic: TopicDescription,
-    monkeypatch: pytest.MonkeyPatch,
+    refused: type[SparklogError],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    def full(*_: Any, **__: Any) -> bool:
-        raise StorageFullError("no space left")
-
-    monkeypatch.setattr(LocalFiles, "put_new", full)
     asked = produce_request(9, topic.name, (0, client_batch("a")))
-    for _ in range(3):
-        assert answers(client.ask(asked)) == [(0, ErrorCode.kafka_storage_error, -1)]
+    for _ in range(2):
+        with Client(running.port) as client:
+            assert answers(client.ask(asked)) == [(0, refused.code, -1)]
 
     told = [one for one in caplog.messages if one.endswith("PRODUCE failed: no space left")]
     assert len(told) == 1
+
+
+def test_the_log_has_the_reason_of_a_failure_without_acknowledgement_once(
+    running: RunningGateway,
+    topic: TopicDescription,
+    refused: type[SparklogError],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for _ in range(2):
+        with Client(running.port) as client:
+            client.send(produce_request(9, topic.name, (0, client_batch("a")), acks=0))
+            assert client.receive_frame() == b""
+
+    assert caplog.text.count("a produce with acks=0 failed: no space left") == 1
 
 
 def test_behind_a_request_that_fails_nothing_lands(

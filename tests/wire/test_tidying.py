@@ -128,11 +128,41 @@ def test_a_run_that_fails_is_no_round(
 def test_a_problem_of_a_merge_is_told_to_the_log(
     running: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found = Outcome(counts={"segments": 0}, problems=["a slice is damaged"])
-    monkeypatch.setattr(tidying, "merge_tails", lambda *_: [found, found])
+    problems = ["a-b-0: damaged", "a-b-1: damaged", "c-0: gone: d"]
+    found = [Outcome(counts={"segments": 0}, problems=[one]) for one in problems]
+    monkeypatch.setattr(tidying, "merge_tails", lambda *_: found)
     for _ in range(2):
         running.tidying.tidy_topics()
-    assert caplog.messages == ["tails that were not merged: 2, such as a slice is damaged"]
+    some = "a-b-1: damaged; c-0: gone: d"
+    assert caplog.messages == [f"tails that were not merged: 3, such as {some}"]
+
+
+def test_a_problem_before_an_error_is_told_to_the_log(
+    running: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def merges(*_: object) -> Iterator[Outcome]:
+        yield Outcome(counts={"segments": 0}, problems=["t-0: damaged"])
+        raise StorageError("the disk is gone")
+
+    monkeypatch.setattr(tidying, "merge_tails", merges)
+    running.tidying.tidy_topics()
+    assert caplog.messages == [
+        "tails that were not merged: 1, such as t-0: damaged",
+        "a merge, compaction or vacuum failed: the disk is gone",
+    ]
+
+
+def test_a_trouble_of_merges_does_not_hide_one_of_vacuum(
+    running: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise StorageError("the disk is gone")
+
+    for name in ("merge_tails", "overdue_steps"):
+        monkeypatch.setattr(tidying, name, fails)
+    running.tidying.tidy_topics()
+    running.tidying.vacuum()
+    assert len(caplog.messages) == 2
 
 
 def test_it_stops_between_two_merges_when_the_gateway_ends(
@@ -180,6 +210,23 @@ class TestGroups:
         merged = sorted(running.tidying.tidy_groups() for _ in range(2))
         assert merged[0] == 0
         assert merged[1] > SLICES_MAX
+
+    def test_the_problems_of_a_round_have_one_line_beside_those_of_topics(
+        self,
+        running: RunningGateway,
+        commits: GroupMember,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        found = Outcome(counts={"segments": 0}, problems=["t-0: damaged"])
+        for name in ("merge_tails", "merge_tails_in_turn"):
+            monkeypatch.setattr(tidying, name, lambda *_, **__: [found])
+        caplog.clear()
+        running.tidying.tidy_groups()
+        running.tidying.tidy_topics()
+        assert caplog.messages == [
+            f"tails that were not merged: {count}, such as t-0: damaged" for count in (5, 1)
+        ]
 
     def test_an_instance_compacts_its_own(
         self, running: RunningGateway, commits: GroupMember, monkeypatch: pytest.MonkeyPatch

@@ -29,7 +29,6 @@ from sparklog.errors import NotCoordinatorError, SparklogError
 from sparklog.metadata.plans.topics import live_topic
 from sparklog.metadata.state.image import Image
 from sparklog.model import TopicDescription
-from sparklog.service.logs import Seldom
 from sparklog.wire.each import each
 from sparklog.wire.groups.owned_shard import Claimed, Log, OwnedShard
 from sparklog.wire.instances import Instance, leader_of
@@ -75,7 +74,6 @@ class Coordinators:
         self._claims: dict[int, asyncio.Task[OwnedShard]] = {}
         self._left_alone: dict[int, int] = {}
         """Until when a partition is not claimed again, in ms of CLOCK_BOOTTIME."""
-        self._seldom = Seldom(gateway.clock)
         self._is_closed = False
 
     async def coordinator_of(self, group_id: str) -> Instance:
@@ -216,8 +214,7 @@ class Coordinators:
         except NotCoordinatorError:
             raise
         except SparklogError as error:
-            if self._seldom.is_due(number):
-                log.warning("%s was not taken over: %s", name, error)
+            gateway.seldom.warn(name, log, "%s was not taken over: %s", name, error)
             raise
         if self._is_closed:  # meanwhile
             raise NotCoordinatorError(ENDS)

@@ -21,8 +21,6 @@ Shape = Callable[[Call, Fields], Fields | None]
 """Returns the fields of an answer; the given ones, of the error, are in each of its parts.
 
 Returns None if no answer can tell the error."""
-TOLD_MS: Final = 10_000
-"""The least time between two lines of the log about failed requests of a connection."""
 NO_OFFSET: Final = -1
 NO_PRODUCER: Final = -1
 log: Final = logging.getLogger("sparklog.gateway")
@@ -92,11 +90,10 @@ def failed(call: Call, error: SparklogError) -> Reply | Awaitable[Reply]:
 
 
 def tell(call: Call, error: SparklogError) -> None:
-    """Log why a request, or a part of it, has failed; once in TOLD_MS for a connection."""
-    session, now_ms = call.session, call.gateway.clock.boot_ms()
-    if session.told_ms is None or now_ms - session.told_ms >= TOLD_MS:
-        session.told_ms = now_ms
-        log.warning("%s: %s failed: %s", session.peer, call.header.api_key.name, error)
+    """Log why a request, or a part of it, has failed; seldom for an API and a kind of error."""
+    api_key, peer = call.header.api_key, call.session.peer
+    trouble = (api_key, type(error))
+    call.gateway.seldom.warn(trouble, log, "%s: %s failed: %s", peer, api_key.name, error)
 
 
 # -------------------------------------------------------------------------------------- the shapes

@@ -24,7 +24,6 @@ class Session:
         "principal",
         "produced",
         "throttle_ms",
-        "told_ms",
     )
 
     def __init__(self, listener: Listener, *, is_known: bool) -> None:
@@ -38,8 +37,6 @@ class Session:
         topics, beside the event loop. Later ones wait for it."""
         self.throttle_ms = 0
         """The throttle time in the next answer: after it no request begins for so long."""
-        self.told_ms: int | None = None
-        """When the log was last told of a failed request (`Clock.boot_ms`); None: never."""
         self.commit_form: CommitForm | None = None
         """The form of its last commit of offsets; None if there is none."""
         self.exchange: Exchange | None = None

@@ -36,6 +36,8 @@ REQUESTS_MAX: Final = 32
 BYTES_MAX: Final = 1024 * 1024
 """If a request waits, and all requests of its connection have so many bytes, no more are read."""
 IDLE: Final = "connections.max.idle.ms"
+STORAGE_ERROR: Final = "storage error"
+CLOSED: Final = "%s: connection closed: %s: %s"
 log: Final = logging.getLogger("sparklog.gateway")
 
 
@@ -280,7 +282,9 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(error, InvalidRequestError | SaslAuthenticationError):
             self.cut_off("invalid request", error)
         elif isinstance(error, SparklogError):
-            self.cut_off("storage error", error)
+            trouble, told = (STORAGE_ERROR, type(error)), (self.session.peer, STORAGE_ERROR, error)
+            self._gateway.seldom.warn(trouble, log, CLOSED, *told)
+            self._close(STORAGE_ERROR)
         else:
             log.error("a request failed", exc_info=error)
             self.cut_off("internal error", repr(error))
@@ -288,7 +292,10 @@ class Connection(asyncio.BufferedProtocol):
     def cut_off(self, why: str, told: object) -> None:
         """Close the connection at once; requests in progress are not answered."""
         level = logging.DEBUG if told == IDLE else logging.WARNING  # many clients are often idle
-        log.log(level, "%s: connection closed: %s: %s", self.session.peer, why, told)
+        log.log(level, CLOSED, self.session.peer, why, told)
+        self._close(why)
+
+    def _close(self, why: str) -> None:
         self._gateway.metrics.closed(why)
         self._drop()
         self._transport.abort()

@@ -11,7 +11,6 @@ from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from sparklog.errors import ErrorCode, SparklogError
-from sparklog.garbage import without_frames
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.state.image import Image, PartitionLog
 from sparklog.model import (
@@ -52,13 +51,12 @@ class _Answer(NamedTuple):
     error_code: int
     found: TimestampOffset = UNKNOWN_OFFSET
     epoch: int = NO_EPOCH
-    error: SparklogError | None = None
-    """Why the files could not be searched."""
 
 
 class _Search(NamedTuple):
     """A time that must be looked up in the files of a partition."""
 
+    call: Call
     reader: TopicReader
     log: PartitionLog
     timestamp: int
@@ -69,7 +67,8 @@ class _Search(NamedTuple):
         try:
             found = self.reader.list_offset(self.log.partition, self.timestamp, self.isolation)
         except SparklogError as error:
-            return _Answer(error.code, error=without_frames(error))
+            tell(self.call, error)
+            return _Answer(error.code)
         return _Answer(ErrorCode.NONE, found, _epoch_at(self.log, found.offset))
 
 
@@ -111,7 +110,7 @@ def _answer(call: Call, image: Image, name: str, asked: Any, isolation: str) -> 
     if timestamp == LATEST_TIERED:
         return _Answer(ErrorCode.NONE)
     topic = image.topics[image.names[name].topic_id]
-    return _Search(call.gateway.topics.reader_of(topic), log, timestamp, isolation)
+    return _Search(call, call.gateway.topics.reader_of(topic), log, timestamp, isolation)
 
 
 async def _looked_up(call: Call, found: Sequence[_Answer | _Search]) -> list[_Answer]:
@@ -124,9 +123,6 @@ async def _looked_up(call: Call, found: Sequence[_Answer | _Search]) -> list[_An
         shares = [some[first : first + size] for first in range(0, len(some), size)]
         looks = [call.gateway.lookup(partial(_answered, share)) for share in shares]
         answers += chain(*await asyncio.gather(*looks))
-    failure = next((one.error for one in answers if one.error is not None), None)
-    if failure is not None:
-        tell(call, failure)
     in_order = iter(answers)
     return [next(in_order) if isinstance(one, _Search) else one for one in found]
 

@@ -20,6 +20,8 @@ from sparklog.errors import (
     CorruptMetadataError,
     ErrorCode,
     InvalidRequestError,
+    LateWriterError,
+    LogDirError,
     SparklogError,
     StorageError,
     UnknownTopicError,
@@ -36,7 +38,6 @@ from sparklog.wire.handlers.records.produce_bodies import (
     Failed,
     Outcome,
     ProduceRequest,
-    code_of,
     message_of,
     read_produce_request,
     written_produce_answer,
@@ -52,6 +53,8 @@ OWN_FAILURES: Final = (
     CorruptMetadataError,
     CommitConflictError,
     CommitOutcomeUnknownError,
+    LateWriterError,
+    LogDirError,
 )
 """Errors that no client is at fault for: the log has them, because most clients only try again."""
 ALLOWED_ACKS: Final = (-1, 0, 1)
@@ -334,14 +337,16 @@ def _replied(call: Call, request: ProduceRequest, outcomes: Sequence[Outcome]) -
 def _written(call: Call, request: ProduceRequest, outcomes: Sequence[Outcome]) -> Reply:
     """Return the answer, None with acks=0; its throttle time is the session's.
 
-    Raises InvalidRequestError if a part has failed with acks=0.
+    Raises InvalidRequestError if a part has failed with acks=0; StorageError if no client is at
+    fault for it.
     """
+    errors = [one for one in outcomes if not isinstance(one, Appended)]
+    failure = next((one for one in errors if isinstance(one, OWN_FAILURES)), None)
     if request.acks == 0:
-        errors = [one for one in outcomes if code_of(one) != ErrorCode.NONE]
         if errors:
-            raise InvalidRequestError(f"a produce with acks=0 failed: {message_of(errors[0])}")
+            kind = InvalidRequestError if failure is None else StorageError
+            raise kind(f"a produce with acks=0 failed: {message_of(failure or errors[0])}")
         return None
-    failure = next((one for one in outcomes if isinstance(one, OWN_FAILURES)), None)
     if failure is not None:
         tell(call, failure)
     found = written_produce_answer(

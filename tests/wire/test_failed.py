@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 from sparklog.errors import StorageError
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.metadata.follow import FollowedLog
+from sparklog.service.logs import Seldom
 from sparklog.wire.configs import TOPIC
 from sparklog.wire.handlers.admin.cluster import METADATA_TOPIC
 from sparklog.wire.handlers.call import LONG_BYTES
@@ -151,7 +152,14 @@ def test_a_long_answer_holds_nobody_up_and_has_no_messages(
     assert [one.rpartition("_")[0] for one in threads] == ["answer"]
 
 
-def test_the_log_says_why(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_says_why(
+    running: RunningGateway,
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    found = running.server.gateway
+    monkeypatch.setattr(found, "seldom", Seldom(found.clock))  # the other tests have had lines
     for _ in range(2):
         client.ask(example(load_request_schema(ApiKey.OFFSET_COMMIT, 9)))
     assert caplog.text.count("OFFSET_COMMIT failed: the disk is gone") == 1

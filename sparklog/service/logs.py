@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Hashable
+from threading import Lock
 from typing import Any, Final
 
 import orjson
@@ -50,11 +51,15 @@ class Seldom:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._told_ms: dict[Hashable, int] = {}
+        self._telling = Lock()
 
     def warn(self, trouble: Hashable, log: logging.Logger, message: str, *args: object) -> None:
         """Log a warning, unless the trouble had one less than TOLD_MS ago."""
         now_ms = self._clock.boot_ms()
-        told_ms = self._told_ms.get(trouble)
-        if told_ms is None or now_ms - told_ms >= TOLD_MS:
-            self._told_ms[trouble] = now_ms
+        with self._telling:
+            told_ms = self._told_ms.get(trouble)
+            is_due = told_ms is None or now_ms - told_ms >= TOLD_MS
+            if is_due:
+                self._told_ms[trouble] = now_ms
+        if is_due:
             log.warning(message, *args)

@@ -94,15 +94,18 @@ def test_pipelined_requests_land_in_their_order(
     assert values(tmp_path / "log", "flights", 0) == [str(one).encode() for one in range(20)]
 
 
-@pytest.fixture(params=[StorageFullError, LateWriterError, LogDirError])
-def refused(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type[SparklogError]:
-    """An error that no client is at fault for: each commit fails with it."""
-    kind: type[SparklogError] = request.param
-
+def commits_fail(kind: type[SparklogError], monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any, **__: Any) -> bool:
         raise kind("no space left")
 
     monkeypatch.setattr(LocalFiles, "put_new", fails)
+
+
+@pytest.fixture(params=[StorageFullError, LateWriterError, LogDirError])
+def refused(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type[SparklogError]:
+    """An error that no client is at fault for: each commit fails with it."""
+    kind: type[SparklogError] = request.param
+    commits_fail(kind, monkeypatch)
     return kind
 
 
@@ -133,6 +136,21 @@ def test_the_log_has_the_reason_of_a_failure_without_acknowledgement_once(
             assert client.receive_frame() == b""
 
     assert caplog.text.count("a produce with acks=0 failed: no space left") == 1
+
+
+def test_two_reasons_without_acknowledgement_have_a_line_each(
+    running: RunningGateway,
+    topic: TopicDescription,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for kind in (StorageFullError, LateWriterError):
+        commits_fail(kind, monkeypatch)
+        with Client(running.port) as client:
+            client.send(produce_request(9, topic.name, (0, client_batch("a")), acks=0))
+            assert client.receive_frame() == b""
+
+    assert caplog.text.count("a produce with acks=0 failed: no space left") == 2
 
 
 def test_behind_a_request_that_fails_nothing_lands(

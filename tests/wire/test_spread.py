@@ -93,6 +93,8 @@ def test_instances_in_racks_are_replicas(tmp_path: Path) -> None:
             replicas = {one.partition_index: one.replica_nodes for one in told.partitions}
             moves = [("t", 0, replicas[0]), ("t", 1, replicas[0]), ("t", 0, [3])]
             codes = moved(move(client, *moves))
+            placed = put(client, (str(log), "t", [0, 1]))
+    assert {*placed.values()} == {ErrorCode.none}
     assert sorted(replicas.values()) == [(3, 5), (5, 3)]
     assert [one.isr_nodes for one in told.partitions] == [*replicas.values()]
     assert {one.partition_index: one.replica_nodes for one in described.partitions} == replicas

@@ -282,7 +282,8 @@ class Connection(asyncio.BufferedProtocol):
         if isinstance(error, InvalidRequestError | SaslAuthenticationError):
             self.cut_off("invalid request", error)
         elif isinstance(error, SparklogError):
-            trouble, told = (STORAGE_ERROR, type(error)), (self.session.peer, STORAGE_ERROR, error)
+            trouble = (STORAGE_ERROR, type(error.__cause__ or error))
+            told = (self.session.peer, STORAGE_ERROR, error)
             self._gateway.seldom.warn(trouble, log, CLOSED, *told)
             self._close(STORAGE_ERROR)
         else:

@@ -16,13 +16,13 @@ from sparklog.storage.failures import os_errors
 from sparklog.storage.files import Files
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.instances import leaders_of, node_ids_of
+from sparklog.wire.instances import in_racks_of, leaders_of, node_ids_of
 from sparklog.wire.security.authorization import DENIED
 
 UNKNOWN_BYTES: Final = -1
 """Total and usable bytes of an object store (KIP-827)."""
-_Leads = Callable[[TopicDescription, int], bool]
-"""Whether this instance leads a partition."""
+_Of = Callable[[TopicDescription, int], bool]
+"""Says something of a partition."""
 
 
 async def describe_log_dirs(call: Call) -> Reply:
@@ -66,7 +66,7 @@ async def describe_log_dirs(call: Call) -> Reply:
 async def alter_replica_log_dirs(call: Call) -> Reply:
     """Return the answer: success if a replica is in the named log dir already (ReplicaManager)."""
     request = await call.request()
-    names, leads = (await call.gateway.image()).names, _leads(call)
+    names, is_here = (await call.gateway.image()).names, _has_replica(call)
 
     def answered() -> Reply:
         asked = {
@@ -77,7 +77,7 @@ async def alter_replica_log_dirs(call: Call) -> Reply:
         }
         results: dict[str, list[Mapping[str, Any]]] = {}
         for (name, number), path in asked.items():
-            code = _code(call, leads, names.get(name), number, path)
+            code = _code(call, is_here, names.get(name), number, path)
             results.setdefault(name, []).append({"partition_index": number, "error_code": code})
         answers = [{"topic_name": name, "partitions": some} for name, some in results.items()]
         return call.answer({"results": answers})
@@ -86,7 +86,7 @@ async def alter_replica_log_dirs(call: Call) -> Reply:
 
 
 def _code(
-    call: Call, leads: _Leads, topic: TopicDescription | None, number: int, path: str
+    call: Call, is_here: _Of, topic: TopicDescription | None, number: int, path: str
 ) -> ErrorCode:
     """Return NONE if this instance has a replica in a log dir, else the error of Kafka's checks."""
     if not call.allows(Scope.ADMIN, resource=Resource.CLUSTER):
@@ -95,13 +95,20 @@ def _code(
         return ErrorCode.LOG_DIR_NOT_FOUND
     if topic is None or not 0 <= number < topic.num_partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.NONE if leads(topic, number) else ErrorCode.REPLICA_NOT_AVAILABLE
+    return ErrorCode.NONE if is_here(topic, number) else ErrorCode.REPLICA_NOT_AVAILABLE
 
 
-def _leads(call: Call) -> _Leads:
+def _leads(call: Call) -> _Of:
     """Return a function: whether this instance leads a partition, of those the client can reach."""
     own, node_ids = call.gateway.instances.own.node_id, node_ids_of(call.instances)
     return lambda topic, number: leaders_of(topic.topic_id, node_ids).of(number) == own
+
+
+def _has_replica(call: Call) -> _Of:
+    """Return a function: whether this instance is a replica, of those the client can reach."""
+    own, some = call.gateway.instances.own.node_id, call.instances
+    ids, in_racks = node_ids_of(some), in_racks_of(some)
+    return lambda topic, number: own in leaders_of(topic.topic_id, ids, in_racks).replicas(number)
 
 
 def _asked(wanted: Any, names: Mapping[str, TopicDescription]) -> dict[str, list[int]]:

@@ -19,7 +19,7 @@ from sparklog.wire.handlers.admin.topics import check_total
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.operations import NO_OPERATIONS, cluster_operations, topic_operations
 from sparklog.wire.handlers.partitions import QUICK, step_for
-from sparklog.wire.instances import Instance, in_racks_of, leaders_of, node_ids_of
+from sparklog.wire.instances import Instance, Leaders, in_racks_of, leaders_of, node_ids_of
 from sparklog.wire.protocol.topic_ids import NO_TOPIC_ID, asked_topic
 from sparklog.wire.protocol.writing import Writer
 from sparklog.wire.security.authorization import DENIED
@@ -184,13 +184,14 @@ def _write_topics(
     version, kept = call.version, call.gateway.topic_bytes
     end = _topic_end(call, NO_OPERATIONS)
     node_ids, in_racks = node_ids_of(instances), in_racks_of(instances)
+    alone = Leaders(node_ids, in_racks) if len(instances) == 1 else None
     writer.array(len(topics))
     for topic in topics:
         if isinstance(topic, _Missing):
             _write_missing(writer, topic, version)
             name = topic.seen_name
         else:
-            leaders = leaders_of(topic.description.topic_id, node_ids, in_racks)
+            leaders = alone or leaders_of(topic.description.topic_id, node_ids, in_racks)
             writer.raw(kept.of(topic, leaders, version))
             name = topic.description.name
         if asked.has_topic_operations and name is not None:

@@ -345,7 +345,8 @@ def _written(call: Call, request: ProduceRequest, outcomes: Sequence[Outcome]) -
     if request.acks == 0:
         if errors:
             kind = InvalidRequestError if failure is None else StorageError
-            raise kind(f"a produce with acks=0 failed: {message_of(failure or errors[0])}")
+            told = message_of(failure or errors[0])
+            raise kind(f"a produce with acks=0 failed: {told}") from failure
         return None
     if failure is not None:
         tell(call, failure)

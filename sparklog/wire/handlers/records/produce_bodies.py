@@ -114,7 +114,7 @@ def written_produce_answer(
 ) -> bytearray:
     """Return the body of an answer: the outcome of each part, in the order of the request."""
     found = iter(outcomes)
-    refused = sum([not isinstance(one, Appended) for one in outcomes])
+    refused = sum([bool(getattr(one, "records", ())) for one in outcomes])
     messages = RECORD_MESSAGES_MAX // max(1, refused)
     without_errors = _without_errors(version, is_flexible=writer.is_flexible)
     writer.array(len(topics))

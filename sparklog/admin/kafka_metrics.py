@@ -1,7 +1,8 @@
 """Topics and consumer groups for Prometheus, with the names and labels of kafka_exporter.
 
 Dashboards and alerts made for kafka_exporter work with them. The log dir is the cluster: each
-partition has one replica, which is in sync.
+partition has one replica, that of the storage, which is in sync. The replicas that Metadata names
+for consumers in racks are no copies, and do not count.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

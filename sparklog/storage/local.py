@@ -62,7 +62,9 @@ class LocalFiles:
         self._named: set[str] = {""}
         """Directories whose own names, and the names of all directories above them, are durable."""
         self._was_there = os.path.isdir(self.uri)
-        """Whether the log dir was seen, here or by whoever pickled this: it is not made again."""
+        """True once this object, or the one that it is a copy of, has seen the log dir.
+
+        The log dir is not made again then."""
 
     def __repr__(self) -> str:
         return f"LocalFiles({self.uri!r})"

@@ -131,11 +131,15 @@ def test_the_log_has_the_reason_of_a_failure_without_acknowledgement_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     for _ in range(2):
-        with Client(running.port) as client:
-            client.send(produce_request(9, topic.name, (0, client_batch("a")), acks=0))
-            assert client.receive_frame() == b""
+        fail_without_acknowledgement(running, topic)
 
     assert caplog.text.count("a produce with acks=0 failed: no space left") == 1
+
+
+def fail_without_acknowledgement(running: RunningGateway, topic: TopicDescription) -> None:
+    with Client(running.port) as client:
+        client.send(produce_request(9, topic.name, (0, client_batch("a")), acks=0))
+        assert client.receive_frame() == b""
 
 
 def test_two_reasons_without_acknowledgement_have_a_line_each(
@@ -146,9 +150,7 @@ def test_two_reasons_without_acknowledgement_have_a_line_each(
 ) -> None:
     for kind in (StorageFullError, LateWriterError):
         commits_fail(kind, monkeypatch)
-        with Client(running.port) as client:
-            client.send(produce_request(9, topic.name, (0, client_batch("a")), acks=0))
-            assert client.receive_frame() == b""
+        fail_without_acknowledgement(running, topic)
 
     assert caplog.text.count("a produce with acks=0 failed: no space left") == 2
 

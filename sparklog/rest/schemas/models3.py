@@ -63,7 +63,7 @@ class ResourceMetadata(BaseModel):
 
 
 class ResourceData(BaseModel):
-    """What every resource tells: its kind, its URL, and the cluster id of the log dir."""
+    """The fields of every resource: its kind, its URL, and the cluster id of the log dir."""
 
     kind: str
     metadata: ResourceMetadata

@@ -21,8 +21,8 @@ from sparklog.wire.security.authorization import DENIED
 
 UNKNOWN_BYTES: Final = -1
 """Total and usable bytes of an object store (KIP-827)."""
-_Of = Callable[[TopicDescription, int], bool]
-"""Says something of a partition."""
+_Holds = Callable[[TopicDescription, int], bool]
+"""Takes a topic and the number of a partition; returns whether something holds for it."""
 
 
 async def describe_log_dirs(call: Call) -> Reply:
@@ -86,7 +86,7 @@ async def alter_replica_log_dirs(call: Call) -> Reply:
 
 
 def _code(
-    call: Call, is_here: _Of, topic: TopicDescription | None, number: int, path: str
+    call: Call, is_here: _Holds, topic: TopicDescription | None, number: int, path: str
 ) -> ErrorCode:
     """Return NONE if this instance has a replica in a log dir, else the error of Kafka's checks."""
     if not call.allows(Scope.ADMIN, resource=Resource.CLUSTER):
@@ -98,13 +98,13 @@ def _code(
     return ErrorCode.NONE if is_here(topic, number) else ErrorCode.REPLICA_NOT_AVAILABLE
 
 
-def _leads(call: Call) -> _Of:
+def _leads(call: Call) -> _Holds:
     """Return a function: whether this instance leads a partition, of those the client can reach."""
     own, node_ids = call.gateway.instances.own.node_id, node_ids_of(call.instances)
     return lambda topic, number: leaders_of(topic.topic_id, node_ids).of(number) == own
 
 
-def _has_replica(call: Call) -> _Of:
+def _has_replica(call: Call) -> _Holds:
     """Return a function: whether this instance is a replica, of those the client can reach."""
     own, some = call.gateway.instances.own.node_id, call.instances
     ids, in_racks = node_ids_of(some), in_racks_of(some)

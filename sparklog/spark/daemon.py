@@ -95,7 +95,8 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
     """Run the next task of a worker; return 1, which ends it, once Spark has closed its socket.
 
     PySpark takes a closed socket for a task that failed. It tries to send the error, fails at a
-    Unix socket, and prints a traceback for each worker that Spark ends.
+    Unix socket, and prints a traceback for each worker that Spark ends. It does the same for a task
+    of which Spark has read enough, as in `limit` and `isEmpty`.
     """
     try:
         is_closed = not sock.recv(1, socket.MSG_PEEK)
@@ -103,7 +104,10 @@ def worker(sock: socket.socket, authenticated: bool) -> int:
         is_closed = True
     if is_closed:
         return 1
-    code = run_task(sock, authenticated)
+    try:
+        code = run_task(sock, authenticated)
+    except ConnectionError:
+        return 1
     exempt_kept()
     return code
 

@@ -93,6 +93,21 @@ class TestWorker:
         with spark:
             assert daemon.worker(ours, True) == 1
 
+    def test_ends_when_spark_has_read_enough_of_a_task(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def run_task(sock: socket.socket, authenticated: bool) -> int:
+            assert sock.recv(4) == b"task"
+            spark.close()
+            sock.send(b"rows")  # a BrokenPipeError
+            return int(authenticated)
+
+        monkeypatch.setattr(daemon, "run_task", run_task)
+        ours, spark = pair()
+        with ours:
+            spark.send(b"task")
+            assert daemon.worker(ours, True) == 1
+
 
 class TestLoad:
     def test_takes_further_modules_if_they_are_there(

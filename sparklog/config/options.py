@@ -9,7 +9,7 @@ here. Values are text, as everywhere in Spark. Names ignore case, and `_` may re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Final
 
 from sparklog.config.keys import (
     INT_MAX,
@@ -76,6 +76,12 @@ def _choice(name: str, default: str, allowed: Sequence[str], doc: str) -> Option
 
 def _count(name: str, doc: str, *, minimum: int = 1) -> Option:
     return Option(name, ConfigType.LONG, None, at_least(minimum), doc)
+
+
+def _time(name: str, doc: str) -> Option:
+    integers = at_least(0)
+    bounds = Bounds(f"milliseconds since 1970, {integers.text}", integers.accept)
+    return Option(name, ConfigType.LONG, None, bounds, doc)
 
 
 RECORD_COLUMNS = (
@@ -172,8 +178,8 @@ CONSUME_OPTIONS = (
         f"or {_OFFSETS}.",
     ),
     _text("endingOffsets", f"Offsets to stop before: latest (the default), or {_OFFSETS}."),
-    _count("startingTimestamp", "Start at the first record from this time (ms) on.", minimum=0),
-    _count("endingTimestamp", "Stop before the first record from this time (ms) on.", minimum=0),
+    _time("startingTimestamp", "Start at the first record from this time (ms) on."),
+    _time("endingTimestamp", "Stop before the first record from this time (ms) on."),
     _text("startingOffsetsByTimestamp", f"startingTimestamp by partition: {_TIMES}."),
     _text("endingOffsetsByTimestamp", f"endingTimestamp by partition: {_TIMES}."),
     Option(
@@ -251,6 +257,15 @@ SOURCE_OPTIONS = (*CONSUME_OPTIONS, *STREAM_OPTIONS, *PRODUCE_OPTIONS)
 """Options of `format("sparklog")`, for reads and writes: a table in SQL has one set of options."""
 
 
+_PLACES: Final = {
+    "sparklog.spark.consume": HISTORY_OPTIONS,
+    "reads in Spark": CONSUME_OPTIONS,
+    "streaming reads in Spark": STREAM_OPTIONS,
+    "writes in Spark": PRODUCE_OPTIONS,
+}
+"""Where an option is known; elsewhere the error for it says so."""
+
+
 def storage_settings(given: Mapping[str, object]) -> dict[str, str]:
     """Return the options that begin with `storage.`, in any case, without this prefix."""
     return {
@@ -292,4 +307,7 @@ def _unknown(name: str, options: Sequence[Option]) -> str:
     names = {option.name.lower(): option.name for option in options}
     near = get_close_matches(name.lower().replace("_", "."), names, n=1)
     hint = f"; did you mean {names[near[0]]}?" if near else ""
+    for place, others in _PLACES.items():
+        if name.lower() in (option.name.lower() for option in others):
+            hint = f", which is for {place}"
     return f"unknown option {name}{hint} (known: {', '.join(sorted(names.values()))})"

@@ -64,8 +64,13 @@ def commit_group(
     planned(spark, open_files(fspath(log_dir), storage), wanted, _commit)
 
 
-def flat(offsets: OffsetsJson | Offsets) -> dict[TopicPartition, int]:
+def flat(offsets: object) -> dict[TopicPartition, int]:
     """Return offsets by partition, from either shape. Raises InvalidOptionError for others."""
+    if not isinstance(offsets, Mapping):
+        raise InvalidOptionError(
+            f"offsets are a {type(offsets).__name__}: they must be a mapping {{topic: {{partition: "
+            "offset}} (of JSON: json.loads)"
+        )
     found: dict[TopicPartition, int] = {}
     for key, value in offsets.items():
         given: list[tuple[object, object]] = [(key, value)]

@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     DataType,
     IntegerType,
     LongType,
+    MapType,
     StringType,
     StructField,
     StructType,
@@ -74,6 +75,11 @@ def _is_text(kind: DataType) -> bool:
     return isinstance(kind, StringType | BinaryType)
 
 
+def _is_json(name: str, kind: DataType) -> bool:
+    """Whether a key or value can be written as JSON, as programs for Kafka usually do."""
+    return name in ("key", "value") and isinstance(kind, StructType | ArrayType | MapType)
+
+
 def _is_headers(kind: DataType) -> bool:
     if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
         return False
@@ -117,8 +123,10 @@ def input_columns(schema: StructType, *, needs_topic: bool) -> list[str]:
     for name in taken:
         accepts, allowed = _INPUT[name]
         if not accepts(types[name]):
+            hint = " (to_json makes a string of it)" if _is_json(name, types[name]) else ""
             raise SchemaError(
-                f"column {name} is {types[name].simpleString()}: it must be {allowed}", column=name
+                f"column {name} is {types[name].simpleString()}: it must be {allowed}{hint}",
+                column=name,
             )
     if "offset" in types and "partition" not in types:
         raise SchemaError(

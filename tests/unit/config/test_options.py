@@ -89,6 +89,21 @@ class TestNames:
         ):
             parse_options(PRODUCE_OPTIONS, {"xyz": "1"})
 
+    @pytest.mark.parametrize(
+        ("options", "name", "place"),
+        [
+            (SOURCE_OPTIONS, "history", "sparklog.spark.consume"),
+            (CONSUME_OPTIONS, "topic", "writes in Spark"),
+            (CONSUME_OPTIONS, "maxOffsetsPerTrigger", "streaming reads in Spark"),
+            (PRODUCE_OPTIONS, "includeheaders", "reads in Spark"),
+        ],
+    )
+    def test_that_are_known_elsewhere_get_the_place(
+        self, options: tuple[Option, ...], name: str, place: str
+    ) -> None:
+        with pytest.raises(InvalidOptionError, match=f"option {name}, which is for {place} \\("):
+            parse_options(options, {name: "1"})
+
 
 class TestValues:
     def test_that_are_none_are_as_if_left_out(self) -> None:
@@ -129,6 +144,11 @@ class TestValues:
         with pytest.raises(InvalidOptionError, match=f"option {name}=.* is not allowed") as caught:
             produce_option(name, value)
         assert caught.value.option == name  # type: ignore[attr-defined] # a detail of the error
+
+    @pytest.mark.parametrize("name", ["startingTimestamp", "endingTimestamp"])
+    def test_that_are_times_are_milliseconds(self, name: str) -> None:
+        with pytest.raises(InvalidOptionError, match="it takes milliseconds since 1970, an int"):
+            parse_options(CONSUME_OPTIONS, {name: "2013-07-04"})
 
     @pytest.mark.parametrize("value", [["a", "b"], ("a",), {"a": [0]}, {"a"}, b"a"])
     def test_that_are_no_text_are_refused(self, value: object) -> None:

@@ -93,6 +93,12 @@ class TestABatch:
         with pytest.raises(InvalidOptionError, match=re.escape(f"{place!r} is no partition")):
             flat({place: 3})
 
+    @pytest.mark.parametrize("given", ['{"t": {"0": 3}}', None])
+    def test_offsets_that_are_no_mapping_are_refused(self, given: object) -> None:
+        kind = type(given).__name__
+        with pytest.raises(InvalidOptionError, match=f"are a {kind}: .*{{topic: {{partition: off"):
+            flat(given)
+
     @pytest.mark.parametrize("offset", ["2", 2.5, None, True])
     def test_offsets_that_are_none_are_refused(self, offset: Any) -> None:
         for given in ({"t": {"0": offset}}, {FIRST: offset}):

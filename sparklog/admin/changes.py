@@ -38,6 +38,15 @@ class NewTopic:
     num_partitions: int = 1
     config: Mapping[str, object] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Raise InvalidConfigError for no mapping: Kafka's third argument is another one."""
+        given: object = self.config
+        if not isinstance(given, Mapping):
+            raise InvalidConfigError(
+                f"topic {self.name!r}: config is {given!r}, and must be a mapping of keys to "
+                f"values; there is no replication factor, because the storage replicates"
+            )
+
 
 class OpType(StrEnum):
     """Kafka's AlterConfigOp.OpType. APPEND and SUBTRACT are for lists."""

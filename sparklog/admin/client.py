@@ -25,7 +25,7 @@ from sparklog.admin.changes import (
 from sparklog.admin.each import EachTopic
 from sparklog.admin.groups import ConsumerGroupDescription, ConsumerGroupListing, GroupAdmin
 from sparklog.admin.lags import Lags
-from sparklog.admin.places import Place, by_place, committed, place_of, whole
+from sparklog.admin.places import Place, by_place, committed, place_of, several, whole
 from sparklog.admin.transactions import TransactionAdmin, TransactionDescription
 from sparklog.clock import Clock, SystemClock
 from sparklog.config import ConfigEntry, TopicConfig
@@ -60,7 +60,7 @@ class AdminClient:
     changes all of them or none. The calls of the attribute `each` decide topic by topic.
 
     Partitions, offsets and counts may be integers of any type, also numpy's; other values raise
-    UsageError.
+    UsageError, and so does a text where a list is asked for.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class AdminClient:
 
         Raises UnknownTopicError before anything is deleted when one of them does not exist.
         """
-        ids = [topic.topic_id for topic in self._catalog.named(names)]
+        ids = [topic.topic_id for topic in self._catalog.named(several(names))]
         self._catalog.log.commit(partial(without, topic_ids=ids, now_ms=self._clock.now_ms()))
 
     def undelete_topic(self, name: str, *, topic_id: str | None = None) -> TopicDescription:
@@ -165,7 +165,7 @@ class AdminClient:
         """Return topics by name, without `names` all of them. Raises UnknownTopicError."""
         if names is None:
             return list(self._catalog.topics().values())
-        return self._catalog.named(names)
+        return self._catalog.named(several(names))
 
     def describe_configs(self, topic: str) -> list[ConfigEntry]:
         """Return all configs of a topic, with defaults, sorted by key. Raises UnknownTopicError."""
@@ -252,7 +252,7 @@ class AdminClient:
         # Imported here because it loads the kernels, which most calls do not need.
         from sparklog.admin.erase import erase
 
-        return erase(self._catalog, topic, keys, LocalFleet(), dry_run=dry_run)
+        return erase(self._catalog, topic, several(keys), LocalFleet(), dry_run=dry_run)
 
     def rebuild_indexes(self, topic: str, partition: int | None = None) -> list[SegmentEntry]:
         """Build the indexes of a topic's segments, or of one partition's, anew if they are wrong.
@@ -309,7 +309,7 @@ class AdminClient:
         They are read from __consumer_offsets. A member that was killed is listed until its
         coordinator has written that it left.
         """
-        return self._groups.described(group_ids)
+        return self._groups.described(several(group_ids))
 
     def list_consumer_group_offsets(
         self, group_id: str, partitions: Iterable[Place] | None = None
@@ -333,7 +333,8 @@ class AdminClient:
         `lag_ms` and `state` are None. Raises GroupIdNotFoundError, CorruptRecordError,
         MissingFileError.
         """
-        found = self._lags.of(group_ids, in_time=in_time)
+        wanted = None if group_ids is None else several(group_ids)
+        found = self._lags.of(wanted, in_time=in_time)
         return {group_id: lags for group_id, (_, lags) in found.items()}
 
     def alter_consumer_group_offsets(
@@ -351,7 +352,7 @@ class AdminClient:
 
         Raises GroupIdNotFoundError, GroupNotEmptyError, CommitConflictError.
         """
-        for one in group_ids:
+        for one in several(group_ids):
             self._groups.delete(one)
 
     def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[Place]) -> None:
@@ -367,7 +368,7 @@ class AdminClient:
 
     def describe_transactions(self, ids: Iterable[str]) -> list[TransactionDescription]:
         """Return transactional ids. Raises UsageError (TRANSACTIONAL_ID_NOT_FOUND)."""
-        return [self._transactions.describe(one) for one in ids]
+        return [self._transactions.describe(one) for one in several(ids)]
 
     def abort_transaction(self, transactional_id: str) -> None:
         """Abort the open transaction of an id, and fence its producer.

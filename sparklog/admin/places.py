@@ -4,7 +4,7 @@ A caller may give plain tuples, and integers of any type, also numpy's. The log 
 ints: JSON has no others.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from sparklog.coordinator.requests import CommittedOffset
@@ -13,6 +13,17 @@ from sparklog.model import TopicPartition, whole_number
 
 Place = TypeVar("Place", bound=tuple[str, int])
 """A TopicPartition, or a plain (topic, partition)."""
+Name = TypeVar("Name", bound=str | bytes)
+
+
+def several(given: Iterable[Name]) -> Iterable[Name]:
+    """Return the names or keys that a call is for.
+
+    Raises UsageError for a single one, which would count as the list of its letters.
+    """
+    if isinstance(given, str | bytes):
+        raise UsageError(f"{given!r} is a single one: give a list, [{given!r}]")
+    return given
 
 
 def whole(given: object, what: str) -> int:

@@ -24,3 +24,12 @@ class ProduceResult:
     def count(self) -> int:
         """The number of offsets taken: one for each record, and those in gaps (allowOffsetGaps)."""
         return sum(got.span for got in self.ranges.values())
+
+    def __str__(self) -> str:
+        """Return a line for each partition: `flights-0: offsets [0, 250)`, then replayed topics."""
+        lines = [
+            f"{place}: offsets [{got.start}, {got.end})"
+            for place, got in sorted(self.ranges.items())
+        ]
+        lines += [f"{topic}: written before" for topic in sorted(self.replayed)]
+        return "\n".join(lines) or "no records"

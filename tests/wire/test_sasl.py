@@ -163,10 +163,13 @@ class TestScram:
 
 
 class TestBeforeAuthentication:
-    def test_other_requests_close_the_connection(self, secured: RunningGateway) -> None:
+    def test_other_requests_close_the_connection(
+        self, secured: RunningGateway, caplog: pytest.LogCaptureFixture
+    ) -> None:
         with Client(secured.port) as client:
             client.send(topics_asked(12, "ab"))
             assert client.receive_frame() == b""
+        assert "METADATA before authentication (is security.protocol SASL…?)" in caplog.text
 
     def test_versions_are_told(self, secured: RunningGateway) -> None:
         with Client(secured.port) as client:

@@ -211,7 +211,8 @@ class Connection(asyncio.BufferedProtocol):
         exchange = self.session.exchange if self.session.has_raw_tokens else None
         header = request_header(frame) if exchange is None else NO_HEADER
         if self.session.principal is None and header.api_key not in BEFORE_AUTHENTICATION:
-            raise InvalidRequestError(f"{header.api_key.name} before the client is authenticated")
+            name = header.api_key.name
+            raise InvalidRequestError(f"{name} before authentication (is security.protocol SASL…?)")
         began = self._loop.time()
         call = Call(self._gateway, self.session, header, frame, self._free)
         handler = HANDLERS[header.api_key]

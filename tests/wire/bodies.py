@@ -32,3 +32,8 @@ def read_request(frame: memoryview) -> Any:
     if by_hand is None:
         return parse(header.api_key, header.version, frame, header.body_at)
     return by_hand(Reader(frame, header.body_at, is_flexible=header.is_flexible), header.version)
+
+
+def reader_of(key: ApiKey, version: int, body: bytes) -> Reader:
+    """A reader of a body that begins behind two bytes."""
+    return Reader(memoryview(b"??" + body), 2, is_flexible=version >= APIS[key].flexible_from)

@@ -6,11 +6,8 @@ Whatever door is taken, records go in and come out as tests.naive.records.Record
 import base64
 from collections.abc import Sequence
 from contextlib import ExitStack
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
-
-from kio.static.primitive import i32Timedelta
 
 from sparklog.model import Codec, TopicDescription
 from sparklog.testing import Record as Written
@@ -22,13 +19,12 @@ from tests.naive.records import Record
 from tests.rest.conftest import client_for, settings_for
 from tests.wire.fetching import Part, fetched
 from tests.wire.gateways import Client, RunningGateway, gateway
-from tests.wire.requests import body, newest
+from tests.wire.requests import newest
 from tests.wire.test_list_offsets import answers, list_request
 from tests.wire.test_partitions import delete
-from tests.wire.test_produce import named, produce_request
+from tests.wire.test_produce import init_request, named, produce_request
 
 INSTANCES = 2
-MINUTE = i32Timedelta.parse(timedelta(minutes=1))
 
 
 class Instance:
@@ -70,9 +66,7 @@ class Instance:
 
     def new_producer(self) -> int:
         """Return the id of an idempotent producer."""
-        key = ApiKey.INIT_PRODUCER_ID
-        fields = {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
-        asked = body(key, newest(key), transaction_timeout=MINUTE, **fields)
+        asked = init_request(newest(ApiKey.INIT_PRODUCER_ID))
         return int(self.client.ask(asked).producer_id)
 
 

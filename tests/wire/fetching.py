@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
 from uuid import UUID
 
@@ -13,7 +12,8 @@ from sparklog.model import TopicDescription
 from sparklog.wire.protocol.topic_ids import uuid_of
 from sparklog.wire.protocol.versions import APIS, ApiKey
 from tests.naive.decode import read_log
-from tests.wire.gateways import Client, request
+from tests.wire.gateways import Client
+from tests.wire.requests import body, part
 
 MANY = 2**31 - 1
 VERSIONS = range(APIS[ApiKey.FETCH].min_version, APIS[ApiKey.FETCH].max_version + 1)
@@ -40,31 +40,30 @@ def fetch_request(
     **fields: Any,
 ) -> Any:
     """A request for partitions of one topic."""
-    kio = import_module(f"kio.schema.fetch.v{version}.request")
+    if isinstance(topic, TopicDescription):
+        topic = uuid_of(topic.topic_id) if version >= 13 else topic.name
     partitions = tuple(
-        kio.FetchPartition(
+        part(
+            ApiKey.FETCH,
+            version,
+            "FetchPartition",
             partition=one.partition,
             fetch_offset=one.offset,
             partition_max_bytes=one.max_bytes,
-            **({"current_leader_epoch": one.epoch} if version >= 9 else {}),
-            **({"last_fetched_epoch": one.fetched_epoch} if version >= 12 else {}),
+            current_leader_epoch=one.epoch,
+            last_fetched_epoch=one.fetched_epoch,
         )
         for one in parts
     )
-    if isinstance(topic, TopicDescription):
-        topic = uuid_of(topic.topic_id) if version >= 13 else topic.name
-    named = {"topic_id": topic} if version >= 13 else {"topic": topic}
-    if version >= 7:
-        fields = {"forgotten_topics_data": (), **fields}
-    return request(
-        ApiKey.FETCH,
-        version,
-        max_wait=i32Timedelta.parse(timedelta(milliseconds=wait_ms)),
-        min_bytes=fields.pop("min_bytes", 1),
-        isolation_level=int(committed),
-        topics=(kio.FetchTopic(partitions=partitions, **named),) if parts else (),
-        **fields,
-    )
+    named = {"topic_id": topic, "topic": topic, "partitions": partitions}
+    told = {
+        "max_wait": i32Timedelta.parse(timedelta(milliseconds=wait_ms)),
+        "min_bytes": 1,
+        "isolation_level": int(committed),
+        "topics": (part(ApiKey.FETCH, version, "FetchTopic", **named),) if parts else (),
+        "forgotten_topics_data": (),
+    }
+    return body(ApiKey.FETCH, version, **{**told, **fields})
 
 
 def fetched(

@@ -1,7 +1,6 @@
 """A gateway in this process, and a client that speaks Kafka's protocol by kio."""
 
 import asyncio
-import io
 import struct
 import subprocess
 import threading
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 import uvloop
 from kio.index import load_request_schema, load_response_schema
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_reader
 
 from sparklog.clock import SystemClock
 from sparklog.metadata.catalog import Catalog
@@ -25,6 +24,7 @@ from sparklog.wire.protocol.versions import APIS, ApiKey
 from sparklog.wire.serving.server import Server
 from sparklog.wire.settings import Settings
 from sparklog.wire.tidying import Tidying
+from tests.wire.requests import encoded
 
 
 class RunningGateway:
@@ -178,9 +178,7 @@ def frame_of(request: Any, correlation_id: int = 0) -> bytes:
     head = struct.pack(">hhih", key, version, correlation_id, len(name)) + name
     if version >= APIS[ApiKey(key)].flexible_from:
         head += b"\0"
-    out = io.BytesIO()
-    entity_writer(type(request))(out, request)
-    return head + out.getvalue()
+    return head + encoded(request)
 
 
 def request(api_key: int, version: int, **fields: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -10,7 +9,7 @@ from kio.static.primitive import i32Timedelta, i64Timedelta
 
 from sparklog.wire.protocol.versions import ApiKey
 from tests.wire.gateways import Client
-from tests.wire.requests import body
+from tests.wire.requests import body, newest, part
 
 QUICK = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 4}
 """Settings of a gateway whose groups do not wait for members."""
@@ -31,8 +30,8 @@ class GroupMember:
         self.generation = -1
         self.leader = ""
 
-    def version(self, api: ApiKey, newest: int) -> int:
-        return self.versions.get(api.name.lower(), newest)
+    def version(self, api: ApiKey) -> int:
+        return self.versions.get(api.name.lower(), newest(api))
 
     def join(self, metadata: bytes = b"", instance_id: str | None = None) -> Any:
         """The answer to JoinGroup; a member that is told its id asks once more with it."""
@@ -45,10 +44,10 @@ class GroupMember:
         return answer
 
     def join_request(self, metadata: bytes = b"", instance_id: str | None = None) -> Any:
-        version = self.version(ApiKey.JOIN_GROUP, 9)
-        kio = import_module(f"kio.schema.join_group.v{version}.request")
+        api, version = ApiKey.JOIN_GROUP, self.version(ApiKey.JOIN_GROUP)
+        protocol = part(api, version, "JoinGroupRequestProtocol", name="range", metadata=metadata)
         return body(
-            ApiKey.JOIN_GROUP,
+            api,
             version,
             group_id=self.group,
             session_timeout=self.session,
@@ -56,20 +55,19 @@ class GroupMember:
             member_id=self.member_id,
             group_instance_id=instance_id,
             protocol_type="consumer",
-            protocols=(kio.JoinGroupRequestProtocol(name="range", metadata=metadata),),
+            protocols=(protocol,),
             reason=None,
         )
 
     def sync(self, assignments: Mapping[str, bytes] | None = None) -> Any:
-        version = self.version(ApiKey.SYNC_GROUP, 5)
-        kio = import_module(f"kio.schema.sync_group.v{version}.request")
+        api, version = ApiKey.SYNC_GROUP, self.version(ApiKey.SYNC_GROUP)
         parts = tuple(
-            kio.SyncGroupRequestAssignment(member_id=one, assignment=data)
+            part(api, version, "SyncGroupRequestAssignment", member_id=one, assignment=data)
             for one, data in (assignments or {}).items()
         )
         return self.client.ask(
             body(
-                ApiKey.SYNC_GROUP,
+                api,
                 version,
                 assignments=parts,
                 protocol_type="consumer",
@@ -79,28 +77,19 @@ class GroupMember:
         )
 
     def heartbeat(self) -> ErrorCode:
-        version = self.version(ApiKey.HEARTBEAT, 4)
-        answer = self.client.ask(body(ApiKey.HEARTBEAT, version, **self.identity()))
+        api = ApiKey.HEARTBEAT
+        answer = self.client.ask(body(api, self.version(api), **self.identity()))
         code: ErrorCode = answer.error_code
         return code
 
     def leave(self) -> list[ErrorCode]:
         """The codes of the request and of its member."""
-        version = self.version(ApiKey.LEAVE_GROUP, 5)
-        kio = import_module(f"kio.schema.leave_group.v{version}.request")
-        members: Any = ()
+        api, version = ApiKey.LEAVE_GROUP, self.version(ApiKey.LEAVE_GROUP)
+        fields: dict[str, Any] = {"member_id": self.member_id}
         if version >= 3:
-            optional = {"reason": None} if version >= 5 else {}
-            identity = {"member_id": self.member_id, "group_instance_id": None}
-            members = (kio.MemberIdentity(**identity, **optional),)
-        asked = body(
-            ApiKey.LEAVE_GROUP,
-            version,
-            group_id=self.group,
-            member_id=self.member_id,
-            members=members,
-        )
-        answer = self.client.ask(asked)
+            optional = {"group_instance_id": None, "reason": None}
+            fields = {"members": (part(api, version, "MemberIdentity", **fields, **optional),)}
+        answer = self.client.ask(body(api, version, group_id=self.group, **fields))
         return [answer.error_code, *(one.error_code for one in getattr(answer, "members", ()))]
 
     def identity(self) -> dict[str, Any]:
@@ -118,73 +107,64 @@ class GroupMember:
 
     def commit_answer(self) -> list[ErrorCode]:
         """The codes of a commit that was sent."""
-        version = self.version(ApiKey.OFFSET_COMMIT, 9)
-        answer = self.client.receive(ApiKey.OFFSET_COMMIT, version)
+        answer = self.client.receive(ApiKey.OFFSET_COMMIT, self.version(ApiKey.OFFSET_COMMIT))
         return [one.error_code for topic in answer.topics for one in topic.partitions]
 
     def commit_request(self, offsets: Offsets, metadata: str = "") -> Any:
-        version = self.version(ApiKey.OFFSET_COMMIT, 9)
-        kio = import_module(f"kio.schema.offset_commit.v{version}.request")
-        epoch = {"committed_leader_epoch": -1} if version >= 6 else {}
-        topics = tuple(
-            kio.OffsetCommitRequestTopic(
-                name=topic,
-                partitions=(
-                    kio.OffsetCommitRequestPartition(
-                        partition_index=partition,
-                        committed_offset=offset,
-                        committed_metadata=metadata,
-                        **epoch,
-                    ),
-                ),
-            )
+        api, version = ApiKey.OFFSET_COMMIT, self.version(ApiKey.OFFSET_COMMIT)
+        topics = [
+            commit_topic(version, topic, (partition, offset, -1, metadata))
             for (topic, partition), offset in offsets.items()
-        )
+        ]
         return body(
-            ApiKey.OFFSET_COMMIT,
+            api,
             version,
             group_id=self.group,
             generation_id_or_member_epoch=self.generation,
             member_id=self.member_id,
             group_instance_id=None,
             retention_time=i64Timedelta.parse(timedelta(milliseconds=-1)),
-            topics=topics,
+            topics=tuple(topics),
         )
 
     def committed(self, *places: tuple[str, int]) -> dict[tuple[str, int], int]:
         """The offsets of partitions, -1 where there is none; without partitions, of all."""
-        version = self.version(ApiKey.OFFSET_FETCH, 9)
-        kio = import_module(f"kio.schema.offset_fetch.v{version}.request")
+        api, version = ApiKey.OFFSET_FETCH, self.version(ApiKey.OFFSET_FETCH)
+        kind = "OffsetFetchRequestTopics" if version >= 8 else "OffsetFetchRequestTopic"
+        topics = tuple(
+            part(api, version, kind, name=topic, partition_indexes=(partition,))
+            for topic, partition in places
+        )
+        fields: dict[str, Any] = {"group_id": self.group, "topics": topics or None}
         if version >= 8:
-            topics = tuple(
-                kio.OffsetFetchRequestTopics(name=topic, partition_indexes=(partition,))
-                for topic, partition in places
-            )
-            epoch = {"member_id": None, "member_epoch": -1} if version >= 9 else {}
-            wanted = kio.OffsetFetchRequestGroup(
-                group_id=self.group, topics=topics or None, **epoch
-            )
-            asked = body(ApiKey.OFFSET_FETCH, version, groups=(wanted,), require_stable=False)
-            answer = self.client.ask(asked)
-            found = answer.groups[0].topics
-        else:
-            topics = tuple(
-                kio.OffsetFetchRequestTopic(name=topic, partition_indexes=(partition,))
-                for topic, partition in places
-            )
-            asked = body(
-                ApiKey.OFFSET_FETCH,
-                version,
-                group_id=self.group,
-                topics=topics or None,
-                require_stable=False,
-            )
-            found = self.client.ask(asked).topics
+            optional = {"member_id": None, "member_epoch": -1}
+            group = part(api, version, "OffsetFetchRequestGroup", **fields, **optional)
+            fields = {"groups": (group,)}
+        answer = self.client.ask(body(api, version, require_stable=False, **fields))
+        found = answer.groups[0] if version >= 8 else answer
         return {
             (topic.name, one.partition_index): one.committed_offset
-            for topic in found
+            for topic in found.topics
             for one in topic.partitions
         }
+
+
+def commit_topic(version: int, name: str, *places: tuple[int, int, int, str | None]) -> Any:
+    """A topic of an OffsetCommit; of each place partition, offset, leader epoch and metadata."""
+    partitions = [
+        part(
+            ApiKey.OFFSET_COMMIT,
+            version,
+            "OffsetCommitRequestPartition",
+            partition_index=partition,
+            committed_offset=offset,
+            committed_leader_epoch=epoch,
+            committed_metadata=metadata,
+        )
+        for partition, offset, epoch, metadata in places
+    ]
+    fields = {"name": name, "partitions": tuple(partitions)}
+    return part(ApiKey.OFFSET_COMMIT, version, "OffsetCommitRequestTopic", **fields)
 
 
 def alone(client: Client, group: str = "readers", **versions: int) -> GroupMember:

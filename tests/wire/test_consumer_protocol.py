@@ -143,8 +143,7 @@ def held(running: RunningGateway) -> dict[Any, list[int]]:
 
 class TestHeartbeat:
     def test_may_name_a_topic_without_an_id(self, client: Client) -> None:
-        kio = import_module("kio.schema.consumer_group_heartbeat.v1.request")
-        owned = (kio.TopicPartitions(topic_id=None, partitions=(0,)),)
+        owned = (part(HEARTBEAT, 1, "TopicPartitions", topic_id=None, partitions=(0,)),)
         epoch = beats(client).member_epoch
         answer = beats(client, member_epoch=epoch, topic_partitions=owned)
         assert answer.error_code == ErrorCode.none

@@ -15,6 +15,7 @@ from sparklog.wire.handlers import Call
 from sparklog.wire.handlers.groups import group_deletes
 from sparklog.wire.handlers.groups.group_deletes import Places
 from sparklog.wire.protocol.versions import ApiKey
+from tests.failing import failing_later
 from tests.wire.gateways import Client, RunningGateway
 from tests.wire.grouping import GroupMember
 from tests.wire.requests import body
@@ -95,11 +96,10 @@ def test_a_group_with_members_keeps_its_offsets(
 def test_trouble_is_told_and_the_deletion_may_be_tried_again(
     running: RunningGateway, client: Client, producer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fails(*_: Any) -> None:
-        raise StorageError("no space left")
-
     with monkeypatch.context() as patch:
-        patch.setattr(running.server.gateway, "transact", fails)
+        patch.setattr(
+            running.server.gateway, "transact", failing_later(StorageError, "no space left")
+        )
         assert deleted(client) == ErrorCode.coordinator_not_available
         assert delete_offset(client, "g", "t", 0) == [ErrorCode.coordinator_not_available]
     assert deleted(client) == ErrorCode.none
@@ -110,10 +110,9 @@ def test_trouble_is_told_and_the_deletion_may_be_tried_again(
 def test_a_coordinator_that_is_not_there_is_told(
     running: RunningGateway, client: Client, producer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def fails(*_: Any) -> None:
-        raise StorageError("no space left")
-
-    monkeypatch.setattr(running.server.gateway.coordinators, "ask", fails)
+    monkeypatch.setattr(
+        running.server.gateway.coordinators, "ask", failing_later(StorageError, "no space left")
+    )
     assert deleted(client) == ErrorCode.coordinator_not_available
     assert delete_offset(client, "g", "t", 0) == [ErrorCode.coordinator_not_available]
 

@@ -22,8 +22,10 @@ from sparklog.wire.handlers.call import LONG_BYTES
 from sparklog.wire.handlers.failed import _SHAPES, Shape, code_of
 from sparklog.wire.protocol.versions import ApiKey
 from sparklog.wire.protocol.writing import unsigned_varint
+from tests.failing import failing
 from tests.wire.gateways import Client, RunningGateway, frame_of, gateway
 from tests.wire.requests import body, part, versions
+from tests.wire.test_metadata import metadata_request
 
 GONE: Final = StorageError("the disk is gone")
 VALUES: Final = {
@@ -69,12 +71,8 @@ def codes_of(answer: Any) -> Iterator[ErrorCode]:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningGateway]:
     """A gateway whose disk is gone."""
-
-    def fails(*_: Any) -> None:
-        raise GONE
-
     with gateway(tmp_path_factory.mktemp("log")) as found, pytest.MonkeyPatch.context() as patched:
-        patched.setattr(FollowedLog, "_follow", fails)
+        patched.setattr(FollowedLog, "_follow", failing(StorageError, "the disk is gone"))
         patched.setattr(FollowedTopics, "image_at_hand", lambda *_, **__: None)
         yield found
 
@@ -120,15 +118,8 @@ def test_none_is_for_all_topics(client: Client, asked: Any) -> None:
 
 def test_nor_is_one_that_is_long(client: Client) -> None:
     """A long request is answered beside the event loop: there, too, the error ends it."""
-    asked = body(
-        ApiKey.METADATA,
-        12,
-        topics=None,
-        allow_auto_topic_creation=False,
-        include_topic_authorized_operations=False,
-    )
     unknown_tag = b"\x01\x64" + unsigned_varint(LONG_BYTES) + bytes(LONG_BYTES)
-    client.send_frame(frame_of(asked, 0)[:-1] + unknown_tag)
+    client.send_frame(frame_of(metadata_request(12, None))[:-1] + unknown_tag)
     assert client.receive_frame() == b""
 
 

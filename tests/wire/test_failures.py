@@ -19,6 +19,7 @@ from sparklog.wire.handlers.records.fetch_read import FetchRequest
 from sparklog.wire.protocol.versions import ApiKey
 from sparklog.wire.serving.connection import Connection
 from tests.client_batches import client_batch
+from tests.failing import failing, failing_later
 from tests.waiting import until
 from tests.wire.fetching import NEWEST, Part, fetch_request, partitions_of, values
 from tests.wire.gateways import Client, RunningGateway, gateway
@@ -130,10 +131,9 @@ class TestASignOfLife:
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        def no_disk() -> None:
-            raise StorageError("the disk is gone")
-
-        monkeypatch.setattr(running.server.gateway.membership, "beat", no_disk)
+        monkeypatch.setattr(
+            running.server.gateway.membership, "beat", failing(StorageError, "the disk is gone")
+        )
         with pytest.raises(TimeoutError):
             running.run(asyncio.wait_for(running.server.gateway._beat(), 0.2))
         assert "the disk is gone" in caplog.text
@@ -147,10 +147,9 @@ class TestASignOfLife:
         membership = running.server.gateway.membership
         [broker] = running.server.gateway.catalog.image().brokers.values()
 
-        def again(*_: object) -> None:
-            raise CommitConflictError("another incarnation")
-
-        monkeypatch.setattr(membership, "_remove", again)
+        monkeypatch.setattr(
+            membership, "_remove", failing(CommitConflictError, "another incarnation")
+        )
         caplog.set_level("INFO", "sparklog.gateway")
         membership._declare_dead(broker)
         assert "was started again" in caplog.text
@@ -179,10 +178,11 @@ def test_a_log_dir_that_goes_is_told(
 def test_a_full_disk_gives_no_producer_id(
     running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def full() -> int:
-        raise StorageFullError("no space left")
-
-    monkeypatch.setattr(running.server.gateway.producer_ids, "next", full)
+    monkeypatch.setattr(
+        running.server.gateway.producer_ids,
+        "next",
+        failing_later(StorageFullError, "no space left"),
+    )
     answer = client.ask(init_request(4))
     assert answer.error_code == ErrorCode.coordinator_load_in_progress
     assert (answer.producer_id, answer.producer_epoch) == (-1, -1)

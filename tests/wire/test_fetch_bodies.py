@@ -1,16 +1,13 @@
 """Fetch's request, read by hand, is the one of kio's schemas."""
 
 import contextlib
-import io
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kio.serial import entity_writer
 from kio.static.primitive import i32Timedelta
 
 from sparklog.errors import InvalidRequestError
@@ -21,8 +18,10 @@ from sparklog.wire.handlers.records.fetch_bodies import (
     TopicAsked,
     read_fetch_request,
 )
-from sparklog.wire.protocol.reading import Reader
 from sparklog.wire.protocol.versions import APIS, ApiKey
+from tests.wire.bodies import reader_of
+from tests.wire.requests import body as request_of
+from tests.wire.requests import encoded, part
 
 API = APIS[ApiKey.FETCH]
 VERSIONS = st.integers(API.min_version, API.max_version)
@@ -47,64 +46,50 @@ Topics = list[tuple[str, UUID, list[PartAsked]]]
 
 
 def read(version: int, body: bytes) -> FetchAsked:
-    """A request whose body begins behind two bytes."""
-    reader = Reader(memoryview(b"??" + body), 2, is_flexible=version >= API.flexible_from)
-    return read_fetch_request(reader, version)
+    return read_fetch_request(reader_of(ApiKey.FETCH, version, body), version)
 
 
 def by_kio(version: int, asked: FetchAsked, topics: Topics) -> bytes:
     """The request's bytes; its session forgets the partitions that it also names."""
-    kio = import_module(f"kio.schema.fetch.v{version}.request")
 
-    def named(name: str, uuid: UUID) -> dict[str, Any]:
-        return {"topic_id": uuid} if version >= 13 else {"topic": name}
+    def made(kind: str, **fields: Any) -> Any:
+        return part(ApiKey.FETCH, version, kind, **fields)
 
-    def since(first: int, **fields: Any) -> dict[str, Any]:
-        return fields if version >= first else {}
-
-    found = tuple(
-        kio.FetchTopic(
-            partitions=tuple(
-                kio.FetchPartition(
-                    partition=one.partition,
-                    fetch_offset=one.offset,
-                    partition_max_bytes=one.max_bytes,
-                    **since(5, log_start_offset=7),
-                    **since(9, current_leader_epoch=one.leader_epoch),
-                    **since(12, last_fetched_epoch=one.last_epoch),
-                    **since(17, replica_directory_id=UUID(int=7)),
-                )
-                for one in parts
-            ),
-            **named(name, uuid),
-        )
-        for name, uuid, parts in topics
-    )
-    forgotten = (
-        ()
-        if version < 7
-        else tuple(
-            kio.ForgottenTopic(
-                partitions=tuple(one.partition for one in parts), **named(name, uuid)
+    found: list[Any] = []
+    forgotten: list[Any] = []
+    for name, uuid, parts in topics:
+        partitions = [
+            made(
+                "FetchPartition",
+                partition=one.partition,
+                fetch_offset=one.offset,
+                partition_max_bytes=one.max_bytes,
+                log_start_offset=7,
+                current_leader_epoch=one.leader_epoch,
+                last_fetched_epoch=one.last_epoch,
+                replica_directory_id=UUID(int=7),
             )
-            for name, uuid, parts in topics
-        )
-    )
-    request = kio.FetchRequest(
+            for one in parts
+        ]
+        named = {"topic": name, "topic_id": uuid}
+        found.append(made("FetchTopic", partitions=tuple(partitions), **named))
+        numbers = tuple(one.partition for one in parts)
+        forgotten += [made("ForgottenTopic", partitions=numbers, **named)] if version >= 7 else []
+    request = request_of(
+        ApiKey.FETCH,
+        version,
         max_wait=i32Timedelta.parse(timedelta(milliseconds=asked.max_wait_ms)),
         min_bytes=asked.min_bytes,
         max_bytes=asked.max_bytes,
         isolation_level=ISOLATION.index(asked.isolation),
-        topics=found,
-        **since(
-            7, session_id=5, session_epoch=asked.session_epoch, forgotten_topics_data=forgotten
-        ),
-        **since(11, rack_id=asked.rack),
-        **since(12, cluster_id="someone"),
+        topics=tuple(found),
+        session_id=5,
+        session_epoch=asked.session_epoch,
+        forgotten_topics_data=tuple(forgotten),
+        rack_id=asked.rack,
+        cluster_id="someone",
     )
-    out = io.BytesIO()
-    entity_writer(type(request))(out, request)
-    return out.getvalue()
+    return encoded(request)
 
 
 def as_read(version: int, asked: FetchAsked, topics: Topics) -> FetchAsked:

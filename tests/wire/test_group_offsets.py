@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from socket import SO_LINGER, SOL_SOCKET
 from threading import Event
@@ -21,8 +20,9 @@ from sparklog.model import TopicPartition
 from sparklog.tokens import Grant, Principal, Resource, Scope
 from sparklog.wire.protocol.versions import ApiKey
 from tests.waiting import until
-from tests.wire.gateways import Client, RunningGateway, gateway, request
+from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.grouping import QUICK, GroupMember, alone
+from tests.wire.requests import body, part
 from tests.wire.test_groups import append_as_another
 from tests.wire.test_metadata import topics_asked
 
@@ -69,10 +69,10 @@ class TestOffsets:
         assert member.committed(("flights", 0)) == {("flights", 0): -1}
 
     def test_of_a_topic_without_partitions_name_it(self, client: Client) -> None:
-        kio = import_module("kio.schema.offset_fetch.v8.request")
-        topic = kio.OffsetFetchRequestTopics(name="flights", partition_indexes=())
-        group = kio.OffsetFetchRequestGroup(group_id="readers", topics=(topic,))
-        asked = request(ApiKey.OFFSET_FETCH, 8, groups=(group,), require_stable=False)
+        api, fields = ApiKey.OFFSET_FETCH, {"name": "flights", "partition_indexes": ()}
+        topics = (part(api, 8, "OffsetFetchRequestTopics", **fields),)
+        group = part(api, 8, "OffsetFetchRequestGroup", group_id="readers", topics=topics)
+        asked = body(api, 8, groups=(group,), require_stable=False)
         found = client.ask(asked).groups[0].topics
         assert [(one.name, one.partitions) for one in found] == [("flights", ())]
 
@@ -163,10 +163,10 @@ class TestOffsets:
 
 def delete_offset(client: Client, group: str, topic: str, partition: int) -> list[ErrorCode]:
     """The code of an OffsetDelete, and that of its partition."""
-    kio = import_module("kio.schema.offset_delete.v0.request")
-    part = kio.OffsetDeleteRequestPartition(partition_index=partition)
-    topics = (kio.OffsetDeleteRequestTopic(name=topic, partitions=(part,)),)
-    answer = client.ask(request(ApiKey.OFFSET_DELETE, 0, group_id=group, topics=topics))
+    api = ApiKey.OFFSET_DELETE
+    parts = (part(api, 0, "OffsetDeleteRequestPartition", partition_index=partition),)
+    topics = (part(api, 0, "OffsetDeleteRequestTopic", name=topic, partitions=parts),)
+    answer = client.ask(body(api, 0, group_id=group, topics=topics))
     return [
         answer.error_code,
         *(one.error_code for found in answer.topics for one in found.partitions),

@@ -22,6 +22,7 @@ from sparklog.wire.handlers.operations import NO_OPERATIONS, Operation
 from sparklog.wire.instances import instance_of
 from sparklog.wire.protocol.versions import ApiKey
 from tests.client_batches import client_batch
+from tests.failing import failing_later
 from tests.wire.gateways import Client, RunningGateway, gateway, request
 from tests.wire.grouping import QUICK, GroupMember, alone
 from tests.wire.requests import body
@@ -320,11 +321,12 @@ class TestFailures:
     def test_groups_that_another_instance_has_claimed_are_its_own(
         self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async def claimed(*_: object) -> None:
-            raise NotCoordinatorError("claimed")
-
         alone(client)
-        monkeypatch.setattr(running.server.gateway.coordinators, "_owned", claimed)
+        monkeypatch.setattr(
+            running.server.gateway.coordinators,
+            "_owned",
+            failing_later(NotCoordinatorError, "claimed"),
+        )
         answer = client.ask(list_request(5))
         assert (answer.error_code, answer.groups) == (ErrorCode.none, ())
 

@@ -27,6 +27,7 @@ from sparklog.service.housekeeper import (
     Housekeeper,
     Service,
 )
+from tests.failing import failing
 from tests.waiting import until
 
 WAITS = """
@@ -189,10 +190,7 @@ class TestItStartsAgain:
     def test_not_a_process_that_runs_but_may_not_be_made_nicer(
         self, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        def refuse(*_: object) -> None:
-            raise PermissionError("a sandbox")
-
-        monkeypatch.setattr(os, "setpriority", refuse)
+        monkeypatch.setattr(os, "setpriority", failing(PermissionError, "a sandbox"))
         assert started(world).runs(GROWTH)
         assert not caplog.messages
 

@@ -1,13 +1,11 @@
 """ListOffsets and OffsetForLeaderEpoch, in every version that is served."""
 
-from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import NewTopic
 from sparklog.errors import StorageError
@@ -19,8 +17,9 @@ from sparklog.testing import Record, TemporaryLogDir
 from sparklog.wire.handlers.partitions import QUICK
 from sparklog.wire.handlers.records.list_offsets import TOGETHER
 from sparklog.wire.protocol.versions import ApiKey
-from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, gateway, request
-from tests.wire.requests import versions
+from tests.failing import failing_later
+from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, gateway
+from tests.wire.requests import SOON, body, part, versions
 
 LATEST, EARLIEST, NEWEST_TIME, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 
@@ -29,34 +28,21 @@ def list_request(
     version: int, *asked: tuple[str, int, int], committed: bool = False, epoch: int = -1
 ) -> Any:
     """A request; each topic, partition and time is asked for."""
-    kio = import_module(f"kio.schema.list_offsets.v{version}.request")
-    topics = tuple(
-        kio.ListOffsetsTopic(
-            name=name,
-            partitions=(
-                kio.ListOffsetsPartition(
-                    partition_index=partition,
-                    timestamp=time,
-                    **({"current_leader_epoch": epoch} if version >= 4 else {}),
-                ),
-            ),
-        )
-        for name, partition, time in asked
-    )
-    fields: dict[str, Any] = {"isolation_level": int(committed)} if version >= 2 else {}
-    if version >= 10:
-        fields["timeout"] = i32Timedelta.parse(timedelta(seconds=1))
-    return request(ApiKey.LIST_OFFSETS, version, replica_id=-1, topics=topics, **fields)
+    api, topics = ApiKey.LIST_OFFSETS, list[Any]()
+    for name, partition, time in asked:
+        fields = {"partition_index": partition, "timestamp": time, "current_leader_epoch": epoch}
+        parts = (part(api, version, "ListOffsetsPartition", **fields),)
+        topics.append(part(api, version, "ListOffsetsTopic", name=name, partitions=parts))
+    told = {"topics": tuple(topics), "isolation_level": int(committed), "timeout": SOON}
+    return body(api, version, replica_id=-1, **told)
 
 
 @pytest.fixture
 def no_disk(running: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """The storage fails."""
-
-    async def fails(*_: object) -> None:
-        raise StorageError("the disk is gone")
-
-    monkeypatch.setattr(running.server.gateway, "newest_image", fails)
+    monkeypatch.setattr(
+        running.server.gateway, "newest_image", failing_later(StorageError, "the disk is gone")
+    )
 
 
 def answers(answer: Any) -> list[tuple[int, int, int]]:
@@ -194,15 +180,14 @@ class TestOffsetForLeaderEpoch:
         self, version: int, epoch: int, *numbers: int, topic: str = "flights", current: int = -1
     ) -> Any:
         """A request for partitions of a topic."""
-        kio = import_module(f"kio.schema.offset_for_leader_epoch.v{version}.request")
-        partitions = tuple(
-            kio.OffsetForLeaderPartition(
-                partition=number, current_leader_epoch=current, leader_epoch=epoch
-            )
+        api = ApiKey.OFFSET_FOR_LEADER_EPOCH
+        epochs = {"current_leader_epoch": current, "leader_epoch": epoch}
+        parts = tuple(
+            part(api, version, "OffsetForLeaderPartition", partition=number, **epochs)
             for number in numbers
         )
-        topics = (kio.OffsetForLeaderTopic(topic=topic, partitions=partitions),)
-        return request(ApiKey.OFFSET_FOR_LEADER_EPOCH, version, topics=topics)
+        topics = (part(api, version, "OffsetForLeaderTopic", topic=topic, partitions=parts),)
+        return body(api, version, topics=topics)
 
     def ask(
         self, client: Client, version: int, epoch: int, partition: int = 0, **fields: Any

@@ -20,9 +20,10 @@ from sparklog.storage.memory import MemoryFiles
 from sparklog.wire import membership
 from sparklog.wire.membership import HEARTBEAT_MS, Membership, try_to_leave
 from sparklog.wire.protocol.versions import ApiKey
+from tests.failing import failing
 from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, gateway, request
-from tests.wire.test_metadata import topics_asked
+from tests.wire.test_metadata import metadata_request, topics_asked
 
 
 def at(port: int) -> tuple[Endpoint, ...]:
@@ -244,10 +245,7 @@ def test_a_storage_that_fails_keeps_nobody_from_leaving(
 ) -> None:
     first = cluster.joined(1)
 
-    def failing() -> None:
-        raise StorageError("no disk")
-
-    monkeypatch.setattr(first, "leave", failing)
+    monkeypatch.setattr(first, "leave", failing(StorageError, "no disk"))
     try_to_leave(first)
     assert "could not leave" in caplog.text
 
@@ -335,8 +333,7 @@ def described(
     running: RunningGateway, listener: int = 0
 ) -> tuple[list[tuple[int, int]], dict[str, int]]:
     """The brokers, and the leaders by topic, as a client of one instance sees them."""
-    fields = {"topics": None, "include_topic_authorized_operations": False}
     with Client(running.server.listeners[listener].port) as client:
-        answer = client.ask(request(ApiKey.METADATA, 12, **fields))
+        answer = client.ask(metadata_request(12, None))
     leaders = {topic.name: topic.partitions[0].leader_id for topic in answer.topics}
     return [(one.node_id, one.port) for one in answer.brokers], leaders

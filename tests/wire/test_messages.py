@@ -1,22 +1,14 @@
 """Bodies: encode equals kio's own writer, parse passes over tagged fields that it does not know."""
 
-import io
 import struct
 from importlib import import_module
-from typing import Any
 
 import pytest
-from kio.serial import entity_writer
 
 from sparklog.errors import InvalidRequestError
 from sparklog.wire.protocol.messages import encode, parse
 from sparklog.wire.protocol.versions import ApiKey
-
-
-def by_kio(entity: Any) -> bytes:
-    out = io.BytesIO()
-    entity_writer(type(entity))(out, entity)
-    return out.getvalue()
+from tests.wire.requests import encoded
 
 
 def test_an_answer_is_written_as_kio_writes_it() -> None:
@@ -36,7 +28,7 @@ def test_an_answer_is_written_as_kio_writes_it() -> None:
         supported_features=(kio.SupportedFeatureKey(**feature),),
         finalized_features_epoch=7,
     )
-    assert encode(ApiKey.API_VERSIONS, 4, fields) == by_kio(expected)
+    assert encode(ApiKey.API_VERSIONS, 4, fields) == encoded(expected)
 
 
 def test_what_is_left_out_has_its_default() -> None:

@@ -27,27 +27,30 @@ from sparklog.wire.handlers.admin.topics import PARTITIONS_MAX
 from sparklog.wire.handlers.call import LONG_BYTES
 from sparklog.wire.protocol.topic_ids import uuid_of
 from sparklog.wire.protocol.versions import APIS, ApiKey
+from tests.failing import failing_later
 from tests.wire.gateways import Client, RunningGateway, gateway, request
-from tests.wire.requests import versions
+from tests.wire.requests import body, part, versions
 
 handler = import_module("sparklog.wire.handlers.admin.metadata")  # its package names a function so
 
 
 def topics_asked(version: int, *names: str) -> object:
-    kind = request_topic(version)
-    told = {"topic_id": None} if version >= 10 else {}
-    fields: dict[str, object] = {"topics": tuple(kind(name=name, **told) for name in names)}
-    if version >= 8:
-        fields["include_topic_authorized_operations"] = False
-        if version <= 10:
-            fields["include_cluster_authorized_operations"] = False
-    return request(ApiKey.METADATA, version, **fields)
+    return metadata_request(version, tuple(asked_topic(name, version=version) for name in names))
 
 
-def request_topic(version: int) -> type:
-    module = import_module(f"kio.schema.metadata.v{version}.request")
-    found: type = module.MetadataRequestTopic
-    return found
+def asked_topic(name: str | None, uuid: UUID | None = None, version: int = 12) -> Any:
+    return part(ApiKey.METADATA, version, "MetadataRequestTopic", name=name, topic_id=uuid)
+
+
+def metadata_request(version: int, topics: Any, *, operations: bool = False) -> Any:
+    """A request for topics, or with None for all; and for what the client may do."""
+    return body(
+        ApiKey.METADATA,
+        version,
+        topics=topics,
+        include_topic_authorized_operations=operations,
+        include_cluster_authorized_operations=operations,
+    )
 
 
 class TestApiVersions:
@@ -92,10 +95,7 @@ class TestMetadata:
         running.server.gateway.admin.create_topics([NewTopic("a", 1), NewTopic("b", 1)])
         asked = topics_asked(version)
         if version:
-            fields = {"include_topic_authorized_operations": False} if version >= 8 else {}
-            if 8 <= version <= 10:
-                fields["include_cluster_authorized_operations"] = False
-            asked = request(ApiKey.METADATA, version, topics=None, **fields)
+            asked = metadata_request(version, None)
         assert [one.name for one in client.ask(asked).topics] == ["a", "b"]
 
     @pytest.mark.parametrize("version", versions(ApiKey.METADATA))
@@ -111,9 +111,8 @@ class TestMetadata:
         assert [one.name for one in found] == ["a", "nowhere"]
 
     def test_no_topic_has_an_unknown_id(self, client: Client) -> None:
-        asked = request_topic(12)(topic_id=UUID(int=7), name=None)
-        fields = {"topics": (asked,), "include_topic_authorized_operations": False}
-        [found] = client.ask(request(ApiKey.METADATA, 12, **fields)).topics
+        asked = metadata_request(12, (asked_topic(None, UUID(int=7)),))
+        [found] = client.ask(asked).topics
         assert found.error_code == ErrorCode.unknown_topic_id
 
     def test_a_topic_is_made_on_first_use_where_that_is_set(self, tmp_path: Path) -> None:
@@ -173,11 +172,10 @@ class TestMetadata:
     def test_the_topic_of_committed_offsets_fails_alone(
         self, running: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async def fails() -> None:
-            raise StorageError("the disk is full")
-
         gateway = running.server.gateway
-        monkeypatch.setattr(gateway, "offsets_topic", fails)
+        monkeypatch.setattr(
+            gateway, "offsets_topic", failing_later(StorageError, "the disk is full")
+        )
         found = running.run(gateway.auto_created(["a", "__consumer_offsets"]))
         assert found["a"] == gateway.catalog.topic("a")
         assert isinstance(found["__consumer_offsets"], StorageError)
@@ -239,9 +237,7 @@ class TestMetadata:
 
     def test_tells_what_the_client_may_do(self, running: RunningGateway, client: Client) -> None:
         running.server.gateway.admin.create_topics([NewTopic("flights", 1)])
-        fields = {"topics": None, "include_topic_authorized_operations": True}
-        asked = request(ApiKey.METADATA, 8, include_cluster_authorized_operations=True, **fields)
-        answer = client.ask(asked)
+        answer = client.ask(metadata_request(8, None, operations=True))
         assert answer.topics[0].topic_authorized_operations == 3576
         assert answer.cluster_authorized_operations == 8096
         asked = topics_asked(13, "flights")
@@ -252,10 +248,9 @@ class TestMetadata:
     ) -> None:
         """As Kafka does; of an id that no topic has it tells nothing."""
         running.server.gateway.admin.create_topics([NewTopic("flights", 1)])
-        named = [request_topic(12)(name=one, topic_id=None) for one in ("flights", "nowhere", "/")]
-        asked = (*named, request_topic(12)(name=None, topic_id=UUID(int=7)))
-        fields = {"topics": asked, "include_topic_authorized_operations": True}
-        found = client.ask(request(ApiKey.METADATA, 12, **fields)).topics
+        named = map(asked_topic, ("flights", "nowhere", "/"))
+        asked = (*named, asked_topic(None, UUID(int=7)))
+        found = client.ask(metadata_request(12, asked, operations=True)).topics
         assert [one.topic_authorized_operations for one in found] == [3576] * 3 + [-(2**31)]
 
     @pytest.mark.parametrize("name", [None, "", "others"])
@@ -265,9 +260,8 @@ class TestMetadata:
         """Java's AdminClient names it "" (kafka-topics --describe --topic-id)."""
         admin = running.server.gateway.admin
         [topic, _] = admin.create_topics([NewTopic("flights", 1), NewTopic("others", 1)])
-        asked = request_topic(12)(topic_id=uuid_of(topic.topic_id), name=name)
-        fields = {"topics": (asked,), "include_topic_authorized_operations": False}
-        [found] = client.ask(request(ApiKey.METADATA, 12, **fields)).topics
+        asked = metadata_request(12, (asked_topic(name, uuid_of(topic.topic_id)),))
+        [found] = client.ask(asked).topics
         assert found.name == "flights"
 
 
@@ -282,16 +276,14 @@ class TestAuthorization:
         return running
 
     def test_a_list_has_what_is_granted(self, denied: RunningGateway, client: Client) -> None:
-        fields = {"topics": None, "include_topic_authorized_operations": False}
-        answer = client.ask(request(ApiKey.METADATA, 12, **fields))
+        answer = client.ask(metadata_request(12, None))
         assert [topic.name for topic in answer.topics] == ["ab"]
 
     def test_a_name_is_refused_whether_it_exists_or_not(
         self, denied: RunningGateway, client: Client
     ) -> None:
-        named = (request_topic(12)(name=one, topic_id=None) for one in ("ab", "b", "c"))
-        fields = {"topics": tuple(named), "include_topic_authorized_operations": True}
-        found = client.ask(request(ApiKey.METADATA, 12, **fields)).topics
+        asked = tuple(map(asked_topic, ("ab", "b", "c")))
+        found = client.ask(metadata_request(12, asked, operations=True)).topics
         none, failed = ErrorCode.none, ErrorCode.topic_authorization_failed
         assert [topic.error_code for topic in found] == [none, failed, failed]
         told = [topic.topic_authorized_operations for topic in found]
@@ -299,9 +291,8 @@ class TestAuthorization:
 
     def test_an_id_is_refused(self, denied: RunningGateway, client: Client) -> None:
         topics = denied.server.gateway.admin.describe_topics(["ab", "b"])
-        asked = [request_topic(12)(topic_id=uuid_of(one.topic_id), name=None) for one in topics]
-        fields = {"topics": tuple(asked), "include_topic_authorized_operations": False}
-        found = client.ask(request(ApiKey.METADATA, 12, **fields)).topics
+        asked = tuple(asked_topic(None, uuid_of(one.topic_id)) for one in topics)
+        found = client.ask(metadata_request(12, asked)).topics
         failed = ErrorCode.topic_authorization_failed
         assert [(one.error_code, one.name) for one in found] == [(0, "ab"), (failed, None)]
 

@@ -1,22 +1,22 @@
 """Metadata's request, read by hand, is the one of kio's schemas."""
 
 import contextlib
-import io
-from importlib import import_module
 from typing import Any
 from uuid import UUID
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from kio.serial import entity_writer
 
 from sparklog.errors import InvalidRequestError
 from sparklog.wire.handlers.admin.metadata_bodies import MetadataAsked, read_metadata_request
 from sparklog.wire.protocol.messages import parse
-from sparklog.wire.protocol.reading import ITEMS_MAX, Reader
+from sparklog.wire.protocol.reading import ITEMS_MAX
 from sparklog.wire.protocol.topic_ids import NO_TOPIC_ID
 from sparklog.wire.protocol.versions import APIS, ApiKey
+from tests.wire.bodies import reader_of
+from tests.wire.requests import body as request_of
+from tests.wire.requests import encoded, part
 
 API = APIS[ApiKey.METADATA]
 BY_ID = 10
@@ -33,31 +33,30 @@ FEW: Topics = [(None, "flights"), (UUID(int=7), None), (None, "é" * 70)]
 
 
 def read(version: int, body: bytes) -> MetadataAsked:
-    """A request whose body begins behind two bytes."""
-    reader = Reader(memoryview(b"??" + body), 2, is_flexible=version in FLEXIBLE)
-    return read_metadata_request(reader, version)
+    return read_metadata_request(reader_of(ApiKey.METADATA, version, body), version)
 
 
 def by_kio(version: int, topics: Topics, flags: Flags = (True, False, False)) -> bytes:
     """The request's bytes; a version without null or without ids has other topics instead."""
-    kio = import_module(f"kio.schema.metadata.v{version}.request")
-    fields: dict[str, Any] = {"topics": None}
-    if topics is not None or not version:
-        fields["topics"] = tuple(
-            kio.MetadataRequestTopic(topic_id=uuid, name=name)
-            if version >= BY_ID
-            else kio.MetadataRequestTopic(name=name or "")
-            for uuid, name in topics or ()
+    found = [
+        part(
+            ApiKey.METADATA,
+            version,
+            "MetadataRequestTopic",
+            topic_id=uuid,
+            name=name if version >= BY_ID else name or "",
         )
-    if version >= 4:
-        fields["allow_auto_topic_creation"] = flags[0]
-    if 8 <= version <= 10:
-        fields["include_cluster_authorized_operations"] = flags[1]
-    if version >= 8:
-        fields["include_topic_authorized_operations"] = flags[2]
-    out = io.BytesIO()
-    entity_writer(kio.MetadataRequest)(out, kio.MetadataRequest(**fields))
-    return out.getvalue()
+        for uuid, name in topics or ()
+    ]
+    request = request_of(
+        ApiKey.METADATA,
+        version,
+        topics=None if topics is None and version else tuple(found),
+        allow_auto_topic_creation=flags[0],
+        include_cluster_authorized_operations=flags[1],
+        include_topic_authorized_operations=flags[2],
+    )
+    return encoded(request)
 
 
 def read_by_kio(version: int, body: bytes) -> MetadataAsked:

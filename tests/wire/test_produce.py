@@ -1,15 +1,12 @@
 """Produce: what clients send is in the log when it is acknowledged."""
 
 from contextlib import suppress
-from datetime import timedelta
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
-from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import (
@@ -29,8 +26,10 @@ from sparklog.wire.handlers.records import produce
 from sparklog.wire.protocol.topic_ids import uuid_of
 from sparklog.wire.protocol.versions import ApiKey
 from tests.client_batches import client_batch
+from tests.failing import failing
 from tests.waiting import turns_until
-from tests.wire.gateways import Client, RunningGateway, gateway, request
+from tests.wire.gateways import Client, RunningGateway, gateway
+from tests.wire.requests import SOON, body, part
 
 SERVED = range(3, 14)
 UNKNOWN = ErrorCode.unknown_topic_or_partition
@@ -40,15 +39,14 @@ def produce_request(
     version: int, topic: str | UUID, *parts: tuple[int, bytes], acks: int = -1, **fields: Any
 ) -> Any:
     """A Produce request of one topic; `parts` are partitions and their batches."""
-    kio = import_module(f"kio.schema.produce.v{version}.request")
     data = tuple(
-        kio.PartitionProduceData(index=partition, records=batch) for partition, batch in parts
+        part(ApiKey.PRODUCE, version, "PartitionProduceData", index=partition, records=batch)
+        for partition, batch in parts
     )
-    named = {"topic_id": topic} if version >= 13 else {"name": topic}
-    topics = (kio.TopicProduceData(partition_data=data, **named),)
-    timeout = i32Timedelta.parse(timedelta(seconds=30))
-    fields |= {"acks": acks, "timeout": timeout, "topic_data": topics}
-    return request(ApiKey.PRODUCE, version, **fields)
+    named = {"topic_id": topic, "name": topic, "partition_data": data}
+    topics = (part(ApiKey.PRODUCE, version, "TopicProduceData", **named),)
+    fields |= {"acks": acks, "timeout": SOON, "topic_data": topics}
+    return body(ApiKey.PRODUCE, version, **fields)
 
 
 @pytest.fixture
@@ -95,10 +93,7 @@ def test_pipelined_requests_land_in_their_order(
 
 
 def commits_fail(kind: type[SparklogError], monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: Any, **__: Any) -> bool:
-        raise kind("no space left")
-
-    monkeypatch.setattr(LocalFiles, "put_new", fails)
+    monkeypatch.setattr(LocalFiles, "put_new", failing(kind, "no space left"))
 
 
 @pytest.fixture(params=[StorageFullError, LateWriterError, LogDirError])
@@ -332,15 +327,8 @@ class TestInitProducerId:
 
 
 def init_request(version: int) -> Any:
-    later = {"producer_id": -1, "producer_epoch": -1} if version >= 3 else {}
-    timeout = i32Timedelta.parse(timedelta(minutes=1))
-    return request(
-        ApiKey.INIT_PRODUCER_ID,
-        version,
-        transactional_id=None,
-        transaction_timeout=timeout,
-        **later,
-    )
+    fields = {"transactional_id": None, "producer_id": -1, "producer_epoch": -1}
+    return body(ApiKey.INIT_PRODUCER_ID, version, transaction_timeout=SOON, **fields)
 
 
 def test_an_id_does_not_show_the_name_of_a_topic_that_may_not_be_written(

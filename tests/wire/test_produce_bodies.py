@@ -1,18 +1,13 @@
 """Produce's bodies, read and written by hand, are those of kio's schemas."""
 
 import contextlib
-import io
 import struct
-from datetime import timedelta
-from importlib import import_module
 from typing import Any
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kio.serial import entity_writer
-from kio.static.primitive import i32Timedelta
 
 from sparklog.errors import ErrorCode, InvalidRecordError, InvalidRequestError
 from sparklog.group_commit.append_slots import Appended
@@ -29,6 +24,10 @@ from sparklog.wire.protocol.messages import encode
 from sparklog.wire.protocol.reading import Reader
 from sparklog.wire.protocol.versions import APIS, ApiKey
 from sparklog.wire.protocol.writing import Writer
+from tests.wire.bodies import reader_of
+from tests.wire.requests import SOON, encoded
+from tests.wire.requests import body as request_of
+from tests.wire.requests import part as part_of
 
 API = APIS[ApiKey.PRODUCE]
 BY_ID = 13
@@ -47,35 +46,27 @@ OUTCOMES = st.one_of(
 Sent = list[tuple[str, UUID, list[tuple[int, bytes | None]]]]
 
 
-def is_flexible(version: int) -> bool:
-    return version >= API.flexible_from
-
-
 def read(version: int, body: bytes) -> ProduceRequest:
-    """A request whose body begins behind two bytes."""
-    reader = Reader(memoryview(b"??" + body), 2, is_flexible=is_flexible(version))
-    return read_produce_request(reader, version)
+    return read_produce_request(reader_of(ApiKey.PRODUCE, version, body), version)
 
 
 def by_kio(version: int, acks: int, topics: Sent, transactional_id: str | None = None) -> bytes:
-    kio = import_module(f"kio.schema.produce.v{version}.request")
-    request = kio.ProduceRequest(
-        acks=acks,
-        timeout=i32Timedelta.parse(timedelta(seconds=30)),
-        transactional_id=transactional_id,
-        topic_data=tuple(
-            kio.TopicProduceData(
-                partition_data=tuple(
-                    kio.PartitionProduceData(index=number, records=batch) for number, batch in parts
-                ),
-                **({"topic_id": uuid} if version >= BY_ID else {"name": name}),
-            )
-            for name, uuid, parts in topics
-        ),
-    )
-    out = io.BytesIO()
-    entity_writer(type(request))(out, request)
-    return out.getvalue()
+    def made(kind: str, **fields: Any) -> Any:
+        return part_of(ApiKey.PRODUCE, version, kind, **fields)
+
+    data = [
+        made(
+            "TopicProduceData",
+            topic_id=uuid,
+            name=name,
+            partition_data=tuple(
+                made("PartitionProduceData", index=number, records=batch) for number, batch in parts
+            ),
+        )
+        for name, uuid, parts in topics
+    ]
+    fields = {"acks": acks, "timeout": SOON, "topic_data": tuple(data)}
+    return encoded(request_of(ApiKey.PRODUCE, version, transactional_id=transactional_id, **fields))
 
 
 def read_as(version: int, topics: Sent) -> list[TopicParts]:
@@ -130,7 +121,7 @@ class TestAnswer:
     def test_is_what_the_schemas_say(self, version: int, topics: Sent, data: st.DataObject) -> None:
         outcomes = [[data.draw(OUTCOMES) for _ in parts] for _, _, parts in topics]
         asked = read_as(version, topics)
-        writer = Writer(is_flexible=is_flexible(version))
+        writer = Writer(is_flexible=version >= API.flexible_from)
         flat = [one for of_topic in outcomes for one in of_topic]
         told = [
             {

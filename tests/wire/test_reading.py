@@ -1,16 +1,14 @@
 """Bodies that are read and written by hand are those of kio's schemas."""
 
 import contextlib
-import io
 import struct
 from datetime import timedelta
-from importlib import import_module
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kio.serial import entity_writer
+from kio.static.primitive import i64Timedelta
 
 from sparklog.coordinator.requests import CommitRequest, CommittedOffset
 from sparklog.errors import InvalidRequestError
@@ -24,6 +22,10 @@ from sparklog.wire.protocol.messages import encode
 from sparklog.wire.protocol.reading import ManyItemsError, Reader
 from sparklog.wire.protocol.versions import APIS, ApiKey
 from sparklog.wire.protocol.writing import Writer
+from tests.wire.bodies import reader_of
+from tests.wire.grouping import commit_topic
+from tests.wire.requests import body as request_of
+from tests.wire.requests import encoded
 
 API = APIS[ApiKey.OFFSET_COMMIT]
 VERSIONS = st.integers(API.min_version, API.max_version)
@@ -38,48 +40,22 @@ TOPICS = st.lists(
 )
 
 
-def is_flexible(version: int) -> bool:
-    return version >= API.flexible_from
-
-
 def read(version: int, body: bytes) -> tuple[CommitRequest, list[CommitTopic]]:
-    """A request whose body begins behind two bytes."""
-    reader = Reader(memoryview(b"??" + body), 2, is_flexible=is_flexible(version))
-    return read_commit_request(reader, version)
+    return read_commit_request(reader_of(ApiKey.OFFSET_COMMIT, version, body), version)
 
 
 def by_kio(version: int, topics: Any, instance: str | None, retention_ms: int) -> bytes:
-    kio = import_module(f"kio.schema.offset_commit.v{version}.request")
-    fields: dict[str, Any] = {}
-    if version >= 7:
-        fields["group_instance_id"] = instance
-    if version <= 4:
-        milliseconds = timedelta(milliseconds=retention_ms)
-        fields["retention_time"] = kio.i64Timedelta.parse(milliseconds)
-    request = kio.OffsetCommitRequest(
+    request = request_of(
+        ApiKey.OFFSET_COMMIT,
+        version,
         group_id="readers",
         generation_id_or_member_epoch=3,
         member_id="ada",
-        topics=tuple(
-            kio.OffsetCommitRequestTopic(
-                name=name,
-                partitions=tuple(
-                    kio.OffsetCommitRequestPartition(
-                        partition_index=partition,
-                        committed_offset=offset,
-                        committed_metadata=metadata,
-                        **({"committed_leader_epoch": epoch} if version >= 6 else {}),
-                    )
-                    for partition, offset, epoch, metadata in offsets
-                ),
-            )
-            for name, offsets in topics
-        ),
-        **fields,
+        group_instance_id=instance,
+        retention_time=i64Timedelta.parse(timedelta(milliseconds=retention_ms)),
+        topics=tuple(commit_topic(version, name, *places) for name, places in topics),
     )
-    out = io.BytesIO()
-    entity_writer(type(request))(out, request)
-    return out.getvalue()
+    return encoded(request)
 
 
 class TestOffsetCommit:
@@ -146,7 +122,7 @@ class TestOffsetCommit:
             }
             for name, places in topics
         ]
-        writer = Writer(is_flexible=is_flexible(version))
+        writer = Writer(is_flexible=version >= API.flexible_from)
         expected = encode(ApiKey.OFFSET_COMMIT, version, {"topics": told})
         assert written_commit_answer(writer, version, offsets, codes) == expected
 

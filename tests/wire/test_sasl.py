@@ -16,10 +16,11 @@ from sparklog.errors import StorageError
 from sparklog.metadata.plans.cluster import with_users
 from sparklog.wire.protocol.versions import ApiKey
 from sparklog.wire.security.scram import HASHES, ITERATIONS, credential, salted_password
+from tests.failing import failing_later
 from tests.rest.tokens import token_file
 from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, frame_of, gateway, request
-from tests.wire.test_metadata import topics_asked
+from tests.wire.test_metadata import metadata_request, topics_asked
 
 TOKEN = "a-token"
 
@@ -69,8 +70,7 @@ def made_up_salt(running: RunningGateway, mechanism: str) -> bytes:
 
 def seen(client: Client) -> list[str]:
     """The names in a list of all topics."""
-    fields = {"topics": None, "include_topic_authorized_operations": False}
-    return [topic.name for topic in client.ask(request(ApiKey.METADATA, 12, **fields)).topics]
+    return [topic.name for topic in client.ask(metadata_request(12, None)).topics]
 
 
 def librdkafka(running: RunningGateway, mechanism: str, user: str, password: str) -> KafkaAdmin:
@@ -124,11 +124,9 @@ class TestPlain:
         self, secured: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Goal: its clients are authenticated while the storage is away."""
-
-        async def fails() -> None:
-            raise StorageError("the disk is gone")
-
-        monkeypatch.setattr(secured.server.gateway, "image", fails)
+        monkeypatch.setattr(
+            secured.server.gateway, "image", failing_later(StorageError, "the disk is gone")
+        )
         with Client(secured.port) as client, Client(secured.port) as other:
             shaken(client, "PLAIN")
             assert shown(client, f"\0{TOKEN}\0{TOKEN}".encode()).error_code == ErrorCode.none

@@ -22,6 +22,7 @@ from sparklog.wire.sending import (
     Sender,
     Sent,
 )
+from tests.failing import failing
 from tests.wire.fetching import NEWEST, Part, fetch_request, fetched, values
 from tests.wire.gateways import Client, RunningGateway
 
@@ -260,14 +261,11 @@ def test_under_tls_it_stops_while_the_transport_is_full() -> None:
 def test_without_a_descriptor_of_its_own_it_writes_to_the_transport(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuses(_: int) -> int:
-        raise OSError(errno.EMFILE, "Too many open files")
-
     async def test(sending: Sending) -> None:
         sending.sender.send((b"head", [b"body"]))
         assert sending.transport.written == answer(b"head", b"body")
 
-    monkeypatch.setattr(os, "dup", refuses)
+    monkeypatch.setattr(os, "dup", failing(OSError, errno.EMFILE, "Too many open files"))
     run(test)
 
 

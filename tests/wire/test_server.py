@@ -22,6 +22,7 @@ from sparklog.wire.serving.listeners import bind, bound_to
 from sparklog.wire.serving.processes import RESTART_S, Processes, serve_one, settings_of_instances
 from sparklog.wire.serving.server import Server
 from sparklog.wire.settings import Settings
+from tests.failing import failing
 from tests.wire.gateways import Client, RunningGateway, gateway, request
 from tests.wire.test_metadata import topics_asked
 
@@ -273,11 +274,8 @@ class TestProcesses:
         assert [one.exitcode for one in made] == [-signal.SIGTERM]
 
     def test_one_that_fails_says_why_in_one_line(self) -> None:
-        def fails(_: Settings) -> None:
-            raise LogDirError("it is no log dir")
-
         with pytest.raises(SystemExit, match="^sparklog: error: it is no log dir$"):
-            serve_one(fails, settings())
+            serve_one(failing(LogDirError, "it is no log dir"), settings())
 
     def test_they_show_no_traceback(self, tmp_path: Path) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:

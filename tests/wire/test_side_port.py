@@ -20,6 +20,7 @@ from sparklog.wire import gateway as wire_gateway
 from sparklog.wire.gateway import LONG_AT_ONCE
 from sparklog.wire.serving import side_port
 from sparklog.wire.serving.side_port import SidePort
+from tests.failing import failing
 from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.test_metadata import topics_asked
@@ -75,10 +76,7 @@ class TestSidePort:
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        def fails(*_: object) -> None:
-            raise StorageError("no disk")
-
-        monkeypatch.setattr(FollowedLog, "_follow", fails)
+        monkeypatch.setattr(FollowedLog, "_follow", failing(StorageError, "no disk"))
         with pytest.raises(urllib.error.HTTPError, match="503") as found:
             self.get(side, "/ready")
         assert found.value.read() == b"the log dir cannot be read\n"
@@ -95,10 +93,7 @@ class TestSidePort:
     def test_tells_when_they_cannot_be_read(
         self, side: RunningGateway, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def text(*_: object, **__: object) -> bytes:
-            raise StorageError("no disk")
-
-        monkeypatch.setattr(KafkaMetrics, "text", text)
+        monkeypatch.setattr(KafkaMetrics, "text", failing(StorageError, "no disk"))
         with pytest.raises(urllib.error.HTTPError, match="503"):
             self.get(side, "/metrics/kafka")
 

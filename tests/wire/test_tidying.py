@@ -28,6 +28,7 @@ from sparklog.testing import TemporaryLogDir
 from sparklog.wire import tidying
 from sparklog.wire.tidying import Tidying, keep
 from tests.client_batches import client_batch
+from tests.failing import failing
 from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.grouping import GroupMember, alone
@@ -91,10 +92,7 @@ def test_an_error_is_told_to_the_log(
     caplog: pytest.LogCaptureFixture,
     kind: type[Exception],
 ) -> None:
-    def fails(*_: object) -> None:
-        raise kind("the disk is gone")
-
-    monkeypatch.setattr(tidying, "merge_tails", fails)
+    monkeypatch.setattr(tidying, "merge_tails", failing(kind, "the disk is gone"))
     running.tidying.tidy_topics()
     assert "the disk is gone" in caplog.text
 
@@ -102,10 +100,7 @@ def test_an_error_is_told_to_the_log(
 def test_an_error_that_lasts_does_not_fill_the_log(
     running: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fails(*_: object) -> None:
-        raise StorageError("the disk is gone")
-
-    monkeypatch.setattr(tidying, "merge_tails", fails)
+    monkeypatch.setattr(tidying, "merge_tails", failing(StorageError, "the disk is gone"))
     for _ in range(3):
         running.tidying.tidy_topics()
     assert caplog.messages == ["a merge, compaction or vacuum failed: the disk is gone"]
@@ -155,11 +150,8 @@ def test_a_problem_before_an_error_is_told_to_the_log(
 def test_a_trouble_of_merges_does_not_hide_one_of_vacuum(
     running: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise StorageError("the disk is gone")
-
     for name in ("merge_tails", "overdue_steps"):
-        monkeypatch.setattr(tidying, name, fails)
+        monkeypatch.setattr(tidying, name, failing(StorageError, "the disk is gone"))
     running.tidying.tidy_topics()
     running.tidying.vacuum()
     assert len(caplog.messages) == 2
@@ -325,11 +317,8 @@ class TestKeeping:
     def test_a_process_without_threads_ends(
         self, running: RunningGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def refuse(_: Thread) -> None:
-            raise RuntimeError("can't start new thread")
-
         with monkeypatch.context() as patch, (tmp_path / "told").open("wb") as out:
-            patch.setattr(Thread, "start", refuse)
+            patch.setattr(Thread, "start", failing(RuntimeError, "can't start new thread"))
             with pytest.raises(RuntimeError, match="can't start"):
                 keep(str(tmp_path / "log"), 0, Service(SystemClock(), 0, out.fileno()))
 

@@ -1,6 +1,5 @@
 """TopicBytes: the bytes of kio's own writer, made once while nothing in them changes."""
 
-import io
 from dataclasses import replace
 from importlib import import_module
 from threading import Thread
@@ -9,7 +8,6 @@ from weakref import ref
 
 import pytest
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_writer
 
 from sparklog.metadata.state.edit import PartitionState, Stamp, TopicEdit
 from sparklog.metadata.state.image import TopicImage
@@ -19,7 +17,7 @@ from sparklog.wire.instances import Leaders
 from sparklog.wire.protocol.topic_ids import uuid_of
 from sparklog.wire.protocol.versions import ApiKey
 from sparklog.wire.topic_bytes import ENTRY_BYTES, NO_EPOCH, TopicBytes
-from tests.wire.requests import versions
+from tests.wire.requests import encoded, made, versions
 
 LEADERS = Leaders((7, 9))
 IN_RACKS = Leaders((7, 9), (8, 9))
@@ -37,14 +35,9 @@ def by_kio(
 ) -> bytes:
     """The topic as kio writes it, without operations and tags behind the partitions."""
     module = import_module(f"kio.schema.metadata.v{version}.response")
-
-    def made(kind: str, **fields: Any) -> Any:
-        known = getattr(module, kind).__dataclass_fields__
-        return getattr(module, kind)(**{key: fields[key] for key in fields if key in known})
-
     partitions = [
         made(
-            "MetadataResponsePartition",
+            module.MetadataResponsePartition,
             error_code=ErrorCode.none,
             partition_index=number,
             leader_id=leader,
@@ -56,17 +49,16 @@ def by_kio(
         for number, (epoch, leader) in enumerate(zip(epochs, (7, 9, 7, 9), strict=False))
     ]
     topic = made(
-        "MetadataResponseTopic",
+        module.MetadataResponseTopic,
         error_code=ErrorCode.none,
         name=name,
         topic_id=uuid_of(TOPIC.topic_id),
         is_internal=name.startswith("__consumer"),
         partitions=tuple(partitions),
     )
-    out = io.BytesIO()
-    entity_writer(type(topic))(out, topic)
     behind = (4 if version >= 8 else 0) + (1 if version >= 9 else 0)
-    return out.getvalue()[: len(out.getvalue()) - behind]
+    found = encoded(topic)
+    return found[: len(found) - behind]
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.METADATA))

@@ -14,6 +14,7 @@ from sparklog.errors import StorageError
 from sparklog.tokens import Grant, Principal, Scope
 from sparklog.wire.protocol.topic_ids import uuid_of
 from sparklog.wire.protocol.versions import ApiKey
+from tests.failing import failing
 from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway
 from tests.wire.requests import SOON, body, newest, part, versions
@@ -228,11 +229,10 @@ class TestDeleteTopics:
     def test_a_failure_of_the_storage_is_told(
         self, client: Client, admin: AdminClient, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def fails(*_: object, **__: object) -> None:
-            raise StorageError("no")
-
         admin.create_topics([NewTopic("a", 1)])
-        monkeypatch.setattr("sparklog.admin.each.EachTopic.delete_topics", fails)
+        monkeypatch.setattr(
+            "sparklog.admin.each.EachTopic.delete_topics", failing(StorageError, "no")
+        )
         [found] = delete(client, "a")
         assert found.error_code == ErrorCode.kafka_storage_error
 
@@ -254,10 +254,9 @@ class TestDeleteTopics:
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        def fails(*_: object, **__: object) -> None:
-            raise StorageError("the disk is gone")
-
-        monkeypatch.setattr("sparklog.admin.each.EachTopic.create_topics", fails)
+        monkeypatch.setattr(
+            "sparklog.admin.each.EachTopic.create_topics", failing(StorageError, "the disk is gone")
+        )
         busy = Event()
         running.server.gateway._admin.submit(busy.wait)
         [found] = create(client, new("a"), timeout=timedelta(milliseconds=1))

@@ -14,6 +14,7 @@ from sparklog.errors import CommitOutcomeUnknownError, StorageError
 from sparklog.tokens import Grant, Principal, Resource, Scope
 from sparklog.wire.protocol.versions import ApiKey
 from tests.client_batches import client_batch
+from tests.failing import failing
 from tests.wire.gateways import Client, RunningGateway
 from tests.wire.grouping import GroupMember
 from tests.wire.requests import body, part, versions
@@ -309,10 +310,9 @@ class TestTimeouts:
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        def broken(*_: object) -> None:
-            raise kind("the disk is gone")
-
-        monkeypatch.setattr(running.server.gateway.transactions, "expire", broken)
+        monkeypatch.setattr(
+            running.server.gateway.transactions, "expire", failing(kind, "the disk is gone")
+        )
         running.run(running.server.gateway.transaction_ends.forget())
 
         assert "transactions were not looked after" in caplog.text
@@ -322,10 +322,9 @@ class TestTimeouts:
 def test_trouble_with_the_storage_may_pass(
     running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> None:
-        raise StorageError("the disk is gone")
-
-    monkeypatch.setattr(running.server.gateway.transactions, "init", broken)
+    monkeypatch.setattr(
+        running.server.gateway.transactions, "init", failing(StorageError, "the disk is gone")
+    )
 
     assert init(client).error_code == ErrorCode.coordinator_not_available
 

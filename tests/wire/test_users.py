@@ -10,6 +10,7 @@ from sparklog.errors import StorageError
 from sparklog.metadata.log import MetadataLog
 from sparklog.wire.protocol.versions import ApiKey
 from tests.command_line import CommandLine
+from tests.failing import failing
 from tests.wire.gateways import Client, RunningGateway
 from tests.wire.requests import body, part
 from tests.wire.test_sasl import librdkafka, secured, seen  # noqa: F401 - a fixture
@@ -80,10 +81,7 @@ class TestRequests:
     def test_tell_a_storage_that_fails(
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def failing(*_: Any, **__: Any) -> None:
-            raise StorageError("no disk")
-
-        monkeypatch.setattr(MetadataLog, "commit", failing)
+        monkeypatch.setattr(MetadataLog, "commit", failing(StorageError, "no disk"))
         [answer] = alter_users(client, setting("alice"))
         assert answer.error_code == ErrorCode.kafka_storage_error
 

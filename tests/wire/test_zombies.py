@@ -7,7 +7,6 @@ from a shard whose partition has another leader epoch there.
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -21,6 +20,7 @@ from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from sparklog.storage.local import LocalFiles
 from sparklog.wire.protocol.versions import ApiKey
+from tests.failing import failing
 from tests.waiting import until
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.grouping import GroupMember, alone
@@ -110,15 +110,14 @@ class TestZombie:
     def test_that_cannot_read_the_log_dir_answers_nothing_either(
         self, log_dir: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def fails(*_: object) -> Any:
-            raise StorageError("the log dir is out of reach")
-
         with gateway(log_dir, **QUICK) as running, Client(running.port) as client:
             member = alone(client)
             with monkeypatch.context() as broken:
                 topics = running.server.gateway.topics
                 broken.setattr(topics, "image_at_hand", lambda **_: None)
-                broken.setattr(topics, "image", fails)
+                broken.setattr(
+                    topics, "image", failing(StorageError, "the log dir is out of reach")
+                )
                 assert member.heartbeat() is ErrorCode.coordinator_not_available
                 assert offsets_code(member) is ErrorCode.not_coordinator
             assert member.heartbeat() is ErrorCode.none

@@ -10,6 +10,7 @@ from sparklog.group_commit.appends import MANY_REQUESTS
 from sparklog.model import Codec
 from tests.append_requests import A, B, World, broken, run
 from tests.client_batches import client_batch
+from tests.failing import failing
 from tests.logs import catalog, image, values
 
 
@@ -116,10 +117,7 @@ class TestGroup:
 
     def test_one_that_cannot_be_made_costs_no_other(self, log_dir: str) -> None:
         async def work(world: World) -> Any:
-            def cannot() -> Append:
-                raise ZeroDivisionError
-
-            refused = world.commit.append_when_taken(cannot)
+            refused = world.commit.append_when_taken(failing(ZeroDivisionError))
             outcomes = await world.send(A)
             with pytest.raises(ZeroDivisionError):
                 await refused

@@ -20,6 +20,7 @@ from sparklog.errors import (
 from sparklog.group_commit.append_slots import Append, Appended, Slot
 from tests.appends import Appender
 from tests.client_batches import NOW_MS, client_batch
+from tests.failing import failing
 from tests.logs import FOREVER, OWN_FILES, fill, image, log_files, values
 
 
@@ -259,11 +260,7 @@ class TestMemoryOfRefusedBatches:
         self, one: Appender, monkeypatch: pytest.MonkeyPatch, step: str
     ) -> None:
         """The disk is full for its segment, for the segment's sync, or for the entry."""
-
-        def full(*_: object, **__: object) -> None:
-            raise StorageFullError("no space left")
-
-        monkeypatch.setattr(f"sparklog.{step}", full)
+        monkeypatch.setattr(f"sparklog.{step}", failing(StorageFullError, "no space left"))
 
         self.refused(one, batch(0), by=StorageFullError)
 
@@ -293,10 +290,9 @@ class TestMemoryOfRefusedBatches:
 
 
 def test_a_bug_is_raised(one: Appender, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr("sparklog.group_commit.append_topics.TopicAppends.placed", broken)
+    monkeypatch.setattr(
+        "sparklog.group_commit.append_topics.TopicAppends.placed", failing(ZeroDivisionError)
+    )
 
     with pytest.raises(ZeroDivisionError):
         one.append(*to(0, batch(0)))

@@ -43,6 +43,7 @@ from sparklog.storage.files import flat_view
 from sparklog.storage.local import LocalFiles
 from tests.appends import Appender, told
 from tests.client_batches import NOW_MS, client_batch
+from tests.failing import failing
 from tests.logs import FOREVER, OWN_FILES, append, catalog, fill, image, log_files, rows, values
 from tests.tracing import TracingFiles
 
@@ -229,11 +230,8 @@ class TestRefused:
     def test_all_when_the_disk_is_full(
         self, world: Appender, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def full(*_: object, **__: object) -> None:
-            raise StorageFullError("no space left")
-
         version = image(log_dir).version
-        monkeypatch.setattr(LocalFiles, "create", full)
+        monkeypatch.setattr(LocalFiles, "create", failing(StorageFullError, "no space left"))
 
         found = world.append(("t", 0, client_batch("a")), ("t", 9, client_batch("b")))
 
@@ -310,10 +308,10 @@ class TestLarge:
         AdminClient(log_dir).create_topics([NewTopic("own", 1, {**FOREVER, **OWN_FILES})])
         world = Appender(log_dir)
 
-        def full(*_: object, **__: object) -> None:
-            raise StorageFullError("no space left")
-
-        monkeypatch.setattr("sparklog.log_writer.topic_writer.TopicWriter.close", full)
+        monkeypatch.setattr(
+            "sparklog.log_writer.topic_writer.TopicWriter.close",
+            failing(StorageFullError, "no space left"),
+        )
 
         assert world.append(("own", 0, client_batch("a"))) == [StorageFullError]
         assert values(log_dir, "own") == {}

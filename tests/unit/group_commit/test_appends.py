@@ -12,6 +12,7 @@ from sparklog.group_commit.append_slots import Append, Appended, Slot
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.metadata.state.image import Image
 from tests.append_requests import A, B, World, broken, run
+from tests.failing import failing
 from tests.logs import catalog, image, values
 
 
@@ -112,11 +113,11 @@ class TestFailures:
     def test_of_the_storage_are_answers(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def full(*_: object, **__: object) -> None:
-            raise StorageFullError("no space left")
-
         async def work(world: World) -> Any:
-            monkeypatch.setattr("sparklog.storage.local.LocalFiles.create", full)
+            monkeypatch.setattr(
+                "sparklog.storage.local.LocalFiles.create",
+                failing(StorageFullError, "no space left"),
+            )
             return await world.send(A, A[:-1])
 
         full_disk, damaged = run(catalog(log_dir), work)

@@ -36,6 +36,7 @@ from sparklog.metadata.upkeep.fold import fold
 from sparklog.model import OffsetRange
 from sparklog.storage import open_files
 from sparklog.storage.local import LocalFiles
+from tests.failing import failing
 from tests.logs import FOREVER, all_values, append, catalog, columns, fill, image
 from tests.metadata_logs import lose_topic
 from tests.unit.group_commit.conftest import rows
@@ -141,10 +142,7 @@ class TestGroup:
     def test_fails_as_a_whole_when_the_storage_does(
         self, writer: Writer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def full(*_: object, **__: object) -> None:
-            raise StorageFullError("no space left")
-
-        monkeypatch.setattr(LocalFiles, "create", full)
+        monkeypatch.setattr(LocalFiles, "create", failing(StorageFullError, "no space left"))
         found = writer.to("t", Request(rows("a")), Request(rows("b"), "k"))
 
         assert found == [StorageFullError, StorageFullError]
@@ -241,10 +239,7 @@ class TestTopics:
     def test_is_told_what_the_log_says(
         self, writer: Writer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def full(*_: object, **__: object) -> None:
-            raise StorageFullError("no space left")
-
-        monkeypatch.setattr(LocalFiles, "put_new", full)
+        monkeypatch.setattr(LocalFiles, "put_new", failing(StorageFullError, "no space left"))
 
         assert self.write(writer, "t", "u") == [[StorageFullError]] * 2
 

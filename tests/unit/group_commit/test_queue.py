@@ -13,6 +13,7 @@ from sparklog.errors import (
 from sparklog.group_commit.queue import CommitLimits, GroupCommit
 from sparklog.group_commit.share import Written
 from sparklog.group_commit.writer import GroupWriter
+from tests.failing import failing
 from tests.logs import FOREVER, all_values, catalog, image
 from tests.unit.group_commit.conftest import rows
 
@@ -167,11 +168,8 @@ class TestQueue:
     def test_an_unexpected_error_is_everybodys(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def fail(*_: object) -> None:
-            raise RuntimeError("unexpected")
-
         async def work(queue: GroupCommit) -> Any:
-            monkeypatch.setattr(GroupWriter, "write", fail)
+            monkeypatch.setattr(GroupWriter, "write", failing(RuntimeError, "unexpected"))
             requests = [queue.produce("t", rows("a"), key) for key in (None, "k")]
             return await asyncio.gather(*requests, return_exceptions=True)
 

@@ -231,7 +231,7 @@ def _failover(settings: Settings) -> Iterator[Figure]:
         topic, shard = offsets_topic(catalog, catalog.clock, 1), Shard(GroupLimits(), str)
         begun = time.perf_counter()
         claim(catalog, topic, 0)
-        load(newest(catalog, topic), 0, shard)
+        load(newest(catalog, topic), 0, shard.replay)
         shard.loaded(Now(0, 0))
         seconds.append(time.perf_counter() - begun)
     group = "failover: claim and replay of 10,000 groups x 10 offsets"

@@ -28,11 +28,7 @@ from sparklog.coordinator.offsets_topic import (
     offsets_topic,
 )
 from sparklog.coordinator.placement import partition_of
-from sparklog.coordinator.records import (
-    OFFSETS_TOPIC,
-    Record,
-    is_offset,
-)
+from sparklog.coordinator.records import OFFSETS_TOPIC, Record, is_offset
 from sparklog.coordinator.requests import (
     CommitRequest,
     CommittedOffset,
@@ -120,21 +116,6 @@ class _WatchedShard(Shard):
         self._window.saw(group_id, place, None)
 
 
-class _Commits:
-    """Collects the commits of one group while a partition is read."""
-
-    def __init__(self, group_id: str) -> None:
-        self._group_id = group_id
-        self.found: list[tuple[TopicPartition, CommittedOffset]] = []
-
-    def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take a record."""
-        if is_offset(key) and value is not None:
-            group_id, place, offset = read_commit(key, value)
-            if group_id == self._group_id and offset is not None:
-                self.found.append((place, offset))
-
-
 class GroupLog:
     """The groups of a log dir. For any number of threads."""
 
@@ -197,17 +178,24 @@ class GroupLog:
         Commits that compaction has removed are missing. Only the last COMMITS_MAX records of the
         partition are read. Raises as `ask`.
         """
+        found: list[tuple[TopicPartition, CommittedOffset]] = []
         topic = self._topic()
         if topic is None:
-            return []
+            return found
+
+        def note(key: bytes, value: bytes | None) -> None:
+            if is_offset(key) and value is not None:
+                owner, place, offset = read_commit(key, value)
+                if owner == group_id and offset is not None:
+                    found.append((place, offset))
+
         number = partition_of(group_id, topic.num_partitions)
         reader = newest(self._catalog, topic)
         start = reader.list_offset(number, since_ms).offset
-        read = _Commits(group_id)
         if start >= 0:
             end = reader.partition(number).log_end_offset
-            load(reader, number, read, max(start, end - COMMITS_MAX))
-        return read.found
+            load(reader, number, note, max(start, end - COMMITS_MAX))
+        return found
 
     def change(self, group_id: str, request: Request) -> Any:
         """Return the answer to a request, once its changes are durable.
@@ -308,7 +296,7 @@ class GroupLog:
             found = _Followed(topic, number, _WatchedShard(self.window), 0, now_ms)
             self._followed[number] = found
         found.read_ms = now_ms
-        found.end_offset = load(reader, number, found.shard, found.end_offset)
+        found.end_offset = load(reader, number, found.shard.replay, found.end_offset)
         return found
 
     def _now(self) -> Now:

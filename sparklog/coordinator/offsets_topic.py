@@ -5,8 +5,8 @@ the partition. Every append carries the epoch, so appends of a former coordinato
 """
 
 import os
-from collections.abc import Iterator
-from typing import Final, Protocol
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from sparklog.clock import Clock
 from sparklog.coordinator.batches import records_of
@@ -62,21 +62,18 @@ def claim(catalog: Catalog, topic: TopicDescription, partition: int) -> int | No
     return None if committed.edit is None else seen + 1
 
 
-class Replays(Protocol):
-    """Takes the records of a partition, one after another."""
-
-    def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take a record."""
-        ...
-
-
 def newest(catalog: Catalog, topic: TopicDescription) -> TopicReader:
     """Return a reader of the topic as it is now. Raises ForgottenTopicError."""
     return TopicReader(catalog.files, topic, catalog.topic_image(topic))
 
 
-def load(reader: TopicReader, partition: int, shard: Replays, start: int = 0) -> int:
-    """Replay the records of a partition from `start` on into a shard; return the log end offset.
+def load(
+    reader: TopicReader,
+    partition: int,
+    replay: Callable[[bytes, bytes | None], None],
+    start: int = 0,
+) -> int:
+    """Call `replay` with each record of a partition from `start` on; return the log end offset.
 
     Records of aborted transactions are left out. Raises CorruptRecordError, MissingFileError.
     """
@@ -84,7 +81,7 @@ def load(reader: TopicReader, partition: int, shard: Replays, start: int = 0) ->
     start, end = max(start, log.log_start_offset), log.log_end_offset
     with seldom_collected():
         for record in _records(reader, partition, start, end):
-            shard.replay(*record)
+            replay(*record)
     return end
 
 

@@ -307,7 +307,7 @@ def _seen(files: Files) -> _Seen:
     catalog, seen = Catalog(files), _Seen()
     topic = catalog.topic(OFFSETS_TOPIC)
     for number in range(topic.num_partitions):
-        load(newest(catalog, topic), number, seen)
+        load(newest(catalog, topic), number, seen.replay)
     return seen
 
 

@@ -38,7 +38,7 @@ class Owner:
         self.topic = offsets_topic(self.catalog, self.catalog.clock, 1)
         self.epoch = claim(self.catalog, self.topic, 0)
         self.shard = Shard(GroupLimits(), str)
-        load(newest(self.catalog, self.topic), 0, self.shard)
+        load(newest(self.catalog, self.topic), 0, self.shard.replay)
 
     def appends(self, offset: int) -> object:
         """The outcome of a commit."""

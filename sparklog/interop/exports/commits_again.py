@@ -30,23 +30,6 @@ class CommitBatch(NamedTuple):
         return batch_of(self.records, self.now_ms, offset=offset, leader_epoch=leader_epoch)
 
 
-class _Commits:
-    """Keeps the newest commit of each group and partition."""
-
-    def __init__(self) -> None:
-        self.newest: dict[tuple[str, TopicPartition], CommittedOffset] = {}
-
-    def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take a record of __consumer_offsets."""
-        if not is_offset(key):
-            return
-        group_id, place, offset = read_commit(key, value)
-        if offset is None:
-            self.newest.pop((group_id, place), None)
-        else:
-            self.newest[group_id, place] = offset
-
-
 def commits_again(
     reader: TopicReader, partition: int, epoch_of: Callable[[TopicPartition], int], now_ms: int
 ) -> list[CommitBatch]:
@@ -55,11 +38,21 @@ def commits_again(
     `epoch_of` gives the newest leader epoch of a partition at the target. Raises the errors of
     reading.
     """
-    commits = _Commits()
-    load(reader, partition, commits)
+    newest: dict[tuple[str, TopicPartition], CommittedOffset] = {}
+
+    def note(key: bytes, value: bytes | None) -> None:
+        if not is_offset(key):
+            return
+        group_id, place, offset = read_commit(key, value)
+        if offset is None:
+            newest.pop((group_id, place), None)
+        else:
+            newest[group_id, place] = offset
+
+    load(reader, partition, note)
     records = [
         offset_record(group_id, place, offset._replace(leader_epoch=NO_EPOCH))
-        for (group_id, place), offset in commits.newest.items()
+        for (group_id, place), offset in newest.items()
         if offset.leader_epoch >= 0 and offset.leader_epoch > epoch_of(place)
     ]
     most = TopicConfig.parse(reader.topic.configs).max_message_bytes

@@ -203,11 +203,11 @@ class Coordinators:
             raise NotCoordinatorError(ENDS)
 
         def read() -> tuple[int, int]:
-            end = load(newest(gateway.catalog, topic), number, shard)
+            end = load(newest(gateway.catalog, topic), number, shard.replay)
             epoch = claim(gateway.catalog, topic, number)
             if epoch is None:
                 raise NotCoordinatorError(f"{name} was claimed by another instance")
-            return epoch, load(newest(gateway.catalog, topic), number, shard, end)
+            return epoch, load(newest(gateway.catalog, topic), number, shard.replay, end)
 
         try:
             epoch, end = await gateway.claiming(read)

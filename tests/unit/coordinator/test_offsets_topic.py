@@ -44,4 +44,4 @@ def test_of_two_claims_at_once_one_wins(
 
 
 def test_an_empty_partition_has_no_groups(catalog: Catalog, topic: TopicDescription) -> None:
-    assert load(newest(catalog, topic), 0, Shard(GroupLimits(), str)) == 0
+    assert load(newest(catalog, topic), 0, Shard(GroupLimits(), str).replay) == 0

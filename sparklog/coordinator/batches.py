@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final
 
+from sparklog.coordinator.messages import unsigned_varint
 from sparklog.coordinator.records import (
     COMMIT_TYPES,
     CONSUMER_CURRENT,
@@ -125,13 +126,7 @@ def _around(delta: int, key_size: int, value_size: int) -> tuple[bytes, bytes]:
 
 def _varint(value: int) -> bytes:
     """Return a number >= -1 as a zig-zag varint."""
-    code = value << 1 if value >= 0 else 1
-    out = bytearray()
-    while code >= 0x80:
-        out.append(code & 0x7F | 0x80)
-        code >>= 7
-    out.append(code)
-    return bytes(out)
+    return unsigned_varint(value << 1 if value >= 0 else 1)
 
 
 def records_of(pieces: Iterable[memoryview], start: int, end: int) -> Iterator[Record]:

@@ -4,9 +4,9 @@
                          every struct ends with tagged fields: a count, then (tag, size, bytes) each
     not flexible         string: int16 size (-1: null); bytes, array: int32 size
 
-A schema is a tuple of (name, type) fields. A type is one of `_NUMBERS`, "uint16", "string",
-"bytes", "uuid", a one-item list (an array of that type), a tuple (a struct) or a Tagged. The reader
-never allocates more memory than the bytes of the message can fill.
+A schema is a tuple of (name, type) fields. A type is one of `_NUMBERS`, "string", "bytes", "uuid",
+a one-item list (an array of that type), a tuple (a struct) or a Tagged. The reader never allocates
+more memory than the bytes of the message can fill.
 """
 
 import base64
@@ -22,8 +22,7 @@ Type = Any
 """A str, a list of one Type, a tuple of (name, Type), or a Tagged."""
 Schema = tuple[tuple[str, Type], ...]
 
-_NUMBERS: Final = {"int8": 1, "int16": 2, "int32": 4, "int64": 8}
-_UNSIGNED: Final = {"uint16": 2}
+_NUMBERS: Final = {"int8": 1, "int16": 2, "uint16": 2, "int32": 4, "int64": 8}
 _VARINT_MAX: Final = 5
 
 
@@ -85,9 +84,7 @@ class MessageReader:
         if isinstance(kind, list):
             return self._array(kind[0])
         if kind in _NUMBERS:
-            return self._number(_NUMBERS[kind])
-        if kind in _UNSIGNED:
-            return self._number(_UNSIGNED[kind], signed=False)
+            return self._number(_NUMBERS[kind], signed=kind[0] != "u")
         if kind == "uuid":
             return base64.urlsafe_b64encode(self.take(16)).decode().rstrip("=")
         size = self._size(kind == "string")
@@ -149,8 +146,8 @@ def _tagged_fields(fields: Mapping[str, Any], schema: Schema) -> bytes:
         if isinstance(kind, Tagged) and fields.get(name) is not None:
             there = b"\x01" if kind.nullable else b""
             data = there + _written(kind.kind, fields[name], flexible=True)
-            told.append(_unsigned(kind.tag) + _unsigned(len(data)) + data)
-    return _unsigned(len(told)) + b"".join(told)
+            told.append(unsigned_varint(kind.tag) + unsigned_varint(len(data)) + data)
+    return unsigned_varint(len(told)) + b"".join(told)
 
 
 def _written(kind: Type, value: Any, flexible: bool) -> bytes:
@@ -160,7 +157,7 @@ def _written(kind: Type, value: Any, flexible: bool) -> bytes:
         items = b"".join(_written(kind[0], one, flexible) for one in value)
         return _size(len(value), 4, flexible) + items
     if kind in _NUMBERS:
-        return int(value).to_bytes(_NUMBERS[kind], "big", signed=True)
+        return int(value).to_bytes(_NUMBERS[kind], "big", signed=kind[0] != "u")
     if kind == "uuid":
         return base64.urlsafe_b64decode(value + "==")
     size_bytes = 2 if kind == "string" else 4
@@ -172,16 +169,19 @@ def _written(kind: Type, value: Any, flexible: bool) -> bytes:
 
 def _size(size: int, size_bytes: int, flexible: bool) -> bytes:
     """Return the encoded size of a field; -1 encodes null."""
-    return _unsigned(size + 1) if flexible else size.to_bytes(size_bytes, "big", signed=True)
+    return unsigned_varint(size + 1) if flexible else size.to_bytes(size_bytes, "big", signed=True)
 
 
-def _unsigned(number: int) -> bytes:
+def unsigned_varint(value: int) -> bytes:
     """Return an unsigned varint."""
-    found = bytearray()
-    while number >= 0x80:
-        found.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes((*found, number))
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
 
 
 def json_text(fields: Any) -> str:

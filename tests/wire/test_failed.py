@@ -12,6 +12,7 @@ import pytest
 from kio.index import load_request_schema
 from kio.schema.errors import ErrorCode
 
+from sparklog.coordinator.messages import unsigned_varint
 from sparklog.errors import StorageError
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.metadata.follow import FollowedLog
@@ -21,7 +22,6 @@ from sparklog.wire.handlers.admin.cluster import METADATA_TOPIC
 from sparklog.wire.handlers.call import LONG_BYTES
 from sparklog.wire.handlers.failed import _SHAPES, Shape, code_of
 from sparklog.wire.protocol.versions import ApiKey
-from sparklog.wire.protocol.writing import unsigned_varint
 from tests.failing import failing
 from tests.wire.gateways import Client, RunningGateway, frame_of, gateway
 from tests.wire.requests import body, part, versions

@@ -8,7 +8,7 @@ type    key              value
 8       group, member    the member's epoch, state and assignment
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -126,12 +126,14 @@ def partitions_of(topics: Iterable[Mapping[str, Any]] | None) -> Partitions:
     )
 
 
+def by_topic(places: Partitions) -> Iterator[tuple[str, list[int]]]:
+    """Yield the id of each topic, and the numbers of its partitions; both are sorted."""
+    for topic_id, found in groupby(sorted(places), key=lambda place: place[0]):
+        yield topic_id, [number for _, number in found]
+
+
 def _written(places: Partitions) -> list[dict[str, Any]]:
-    by_topic = groupby(sorted(places), key=lambda place: place[0])
-    return [
-        {"topicId": topic_id, "partitions": [number for _, number in found]}
-        for topic_id, found in by_topic
-    ]
+    return [{"topicId": one, "partitions": numbers} for one, numbers in by_topic(places)]
 
 
 def _member(group_id: str, member_id: str) -> dict[str, str]:

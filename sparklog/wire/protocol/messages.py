@@ -181,9 +181,7 @@ def _write_struct(writer: Writer, layout: _Layout, values: Mapping[str, Any]) ->
     for part in told:
         inner = Writer(is_flexible=True)
         _write_part(inner, part, values[part.name])
-        writer.varint(part.tag or 0)
-        writer.varint(len(inner.data))
-        writer.raw(inner.data)
+        writer.tagged(part.tag or 0, inner)
 
 
 def _write_part(writer: Writer, part: _Part, value: Any) -> None:

@@ -7,6 +7,8 @@ not flexible   strings: int16 size (-1: null); arrays and bytes: int32 size (-1:
 import struct
 from typing import Final
 
+from sparklog.coordinator.messages import unsigned_varint
+
 _INT8: Final = struct.Struct(">b")
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -20,18 +22,6 @@ TEXT_MAX: Final = 8_000
 def shortened(text: str) -> str:
     """Return the text of an error, cut if the older encoding may not hold it."""
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]} …"
-
-
-def unsigned_varint(value: int) -> bytes:
-    """Return an unsigned varint."""
-    if value < 0x80:
-        return bytes((value,))
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 class Writer:
@@ -89,6 +79,12 @@ class Writer:
     def array(self, count: int) -> None:
         """Append the size of an array; -1 is null."""
         self.data += unsigned_varint(count + 1) if self.is_flexible else _INT32.pack(count)
+
+    def tagged(self, tag: int, field: "Writer") -> None:
+        """Append a tagged field."""
+        self.varint(tag)
+        self.varint(len(field.data))
+        self.data += field.data
 
     def tags(self) -> None:
         """End a struct: no tagged fields."""

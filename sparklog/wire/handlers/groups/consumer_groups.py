@@ -1,11 +1,11 @@
 """ConsumerGroupHeartbeat and ConsumerGroupDescribe: groups of the consumer protocol (KIP-848)."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import groupby
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from uuid import uuid4
 
 from sparklog.coordinator.assignors import Partitions
+from sparklog.coordinator.consumer.consumer_records import by_topic
 from sparklog.coordinator.requests import (
     NONE,
     ConsumerAnswer,
@@ -103,14 +103,8 @@ def _owned(topics: Iterable[Any] | None) -> Partitions | None:
     return frozenset((topic_id, number) for topic_id, numbers in pairs for number in numbers)
 
 
-def _by_topic(places: Partitions) -> Iterator[tuple[str, list[int]]]:
-    """Yield each topic's id, and the numbers of its partitions."""
-    for topic_id, found in groupby(sorted(places), key=lambda place: place[0]):
-        yield topic_id, [number for _, number in found]
-
-
 def _assigned(places: Partitions) -> list[Fields]:
-    return [{"topic_id": uuid_of(one), "partitions": numbers} for one, numbers in _by_topic(places)]
+    return [{"topic_id": uuid_of(one), "partitions": numbers} for one, numbers in by_topic(places)]
 
 
 async def consumer_group_describe(call: Call) -> Reply:
@@ -191,6 +185,6 @@ def _named(names: Mapping[str, str], places: Partitions) -> list[Fields]:
     """Return partitions by topic, with the names by id. Topics that are gone are left out."""
     return [
         {"topic_id": uuid_of(one), "topic_name": names[one], "partitions": numbers}
-        for one, numbers in _by_topic(places)
+        for one, numbers in by_topic(places)
         if one in names
     ]

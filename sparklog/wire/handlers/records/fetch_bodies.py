@@ -208,13 +208,15 @@ def _write_tags(writer: Writer, one: Fetched) -> None:
         inner = Writer(is_flexible=True)
         inner.int32(one.diverging.epoch)
         inner.int64(one.diverging.start_offset)
-        _write_tag(writer, _DIVERGING_EPOCH, inner)
+        inner.tags()
+        writer.tagged(_DIVERGING_EPOCH, inner)
     if one.leader is not None:
         instance, epoch = one.leader
         inner = Writer(is_flexible=True)
         inner.int32(instance.node_id)
         inner.int32(epoch)
-        _write_tag(writer, _CURRENT_LEADER, inner)
+        inner.tags()
+        writer.tagged(_CURRENT_LEADER, inner)
 
 
 def _write_endpoints(writer: Writer, instances: Sequence[Instance]) -> None:
@@ -227,13 +229,4 @@ def _write_endpoints(writer: Writer, instances: Sequence[Instance]) -> None:
         inner.string(one.rack)
         inner.tags()
     writer.varint(1)
-    writer.varint(_NODE_ENDPOINTS)
-    writer.varint(len(inner.data))
-    writer.raw(inner.data)
-
-
-def _write_tag(writer: Writer, tag: int, struct: Writer) -> None:
-    struct.tags()
-    writer.varint(tag)
-    writer.varint(len(struct.data))
-    writer.raw(struct.data)
+    writer.tagged(_NODE_ENDPOINTS, inner)

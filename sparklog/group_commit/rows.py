@@ -106,8 +106,8 @@ def partitions_of(
     records = columns()
     assigned = partitioner.assign(records, count)
     for key, rows in _keyed(requests):
-        keyed = KeyedPartitioner(plan.partitioner, key)
-        assigned[rows] = keyed.assign(records.rows(rows.start, rows.stop), count)
+        some = records.rows(rows.start, rows.stop)
+        assigned[rows] = assigned_by_key(plan.partitioner, key, some, count)
     return assigned if named is None else np.where(named >= 0, named, assigned).astype(np.int32)
 
 
@@ -143,25 +143,20 @@ def _keyed(requests: Sequence[Request]) -> Iterator[tuple[str, slice]]:
         start = stop
 
 
-class KeyedPartitioner:
-    """The partitioner of a request with an Idempotency-Key: deterministic, on any instance.
+def assigned_by_key(
+    partitioner: str, idempotency_key: str, columns: RecordColumns, num_partitions: int
+) -> Int32s:
+    """Return the partition of each row of a request with an Idempotency-Key, on any instance.
 
     A record's key decides; for records without a key, and for topics whose partitioner ignores
     keys, the Idempotency-Key decides. A partitioner of the user's own is called as it is.
     """
-
-    def __init__(self, name: str, idempotency_key: str) -> None:
-        self._name = name
-        self._key = idempotency_key.encode()
-
-    def assign(self, columns: RecordColumns, num_partitions: int) -> Int32s:
-        """Return the partition of each row, as int32."""
-        if self._name not in BUILT_IN:
-            return resolve_partitioner(self._name, 1, seed=0).assign(columns, num_partitions)
-        ignores_keys = self._name != DEFAULT
-        key = pa.nulls(len(columns), pa.binary()) if ignores_keys else columns.key
-        hashed = RecordColumns(key.fill_null(self._key), columns.value, columns.timestamp)
-        return _BY_KEY.assign(hashed, num_partitions)
+    if partitioner not in BUILT_IN:
+        return resolve_partitioner(partitioner, 1, seed=0).assign(columns, num_partitions)
+    ignores_keys = partitioner != DEFAULT
+    key = pa.nulls(len(columns), pa.binary()) if ignores_keys else columns.key
+    named = key.fill_null(idempotency_key.encode())
+    return _BY_KEY.assign(RecordColumns(named, columns.value, columns.timestamp), num_partitions)
 
 
 def ranks_of(partitions: Int32s, count: int) -> Int64s:

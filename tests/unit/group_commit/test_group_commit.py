@@ -25,7 +25,7 @@ from sparklog.errors import (
     StorageFullError,
     UnknownTopicError,
 )
-from sparklog.group_commit.rows import KeyedPartitioner, Request, Rows, content_crc32c, ranks_of
+from sparklog.group_commit.rows import Request, Rows, assigned_by_key, content_crc32c, ranks_of
 from sparklog.group_commit.share import Counts, Outcome, Written
 from sparklog.group_commit.writer import GroupWriter
 from sparklog.log_writer import WriteOptions
@@ -365,20 +365,20 @@ class TestImportInBetween:
         assert writer.to("t", Request(rows("a", partition=0))) == [FencedLeaderEpochError]
 
 
-class TestKeyedPartitioner:
+class TestAssignedByKey:
     @pytest.mark.parametrize(
         ("name", "is_by_key"),
         [("default", True), ("round-robin", False), ("uniform-sticky", False)],
     )
     def test_is_the_same_for_the_same_records(self, name: str, is_by_key: bool) -> None:
         records = columns("abc", keys=["x", None, "idempotency"])
-        found = KeyedPartitioner(name, "idempotency").assign(records, 1000).tolist()
+        found = assigned_by_key(name, "idempotency", records, 1000).tolist()
 
         assert found[1] == found[2]
         assert (found[0] != found[1]) is is_by_key
 
     def test_asks_a_function(self) -> None:
-        found = KeyedPartitioner(f"{__name__}:last", "k").assign(columns("abc"), 7)
+        found = assigned_by_key(f"{__name__}:last", "k", columns("abc"), 7)
 
         assert found.tolist() == [6, 6, 6]
 

@@ -6,20 +6,24 @@ import pytest
 
 from sparklog.coordinator.requests import LeaveRequest, MemberIdentity
 from sparklog.errors import ErrorCode
-from tests.group_language import DELAY_MS, SESSION_MS, Groups, stable
+from tests.group_language import DELAY_MS, SESSION_MS, Client, Groups, stable
 
 REBALANCE_MS = 300_000
+
+
+def joined(leader: Client, other: Client) -> tuple[Client, Client]:
+    """Two clients of a new group that have joined, and wait for their assignments."""
+    leader.joins()
+    other.joins()
+    leader.groups.passes(2 * DELAY_MS)
+    assert (leader.leads, other.leads) == (True, False)
+    return leader, other
 
 
 class TestSyncing:
     def test_followers_wait_for_the_leader(self) -> None:
         groups = Groups()
-        ada, bob = groups.member("ada"), groups.member("bob")
-        ada.joins()
-        bob.joins()
-        groups.passes(2 * DELAY_MS)
-        assert ada.leads
-        assert not bob.leads
+        ada, bob = joined(groups.member("ada"), groups.member("bob"))
         waiting = bob.syncs()
         assert bob.is_told_to(waiting) is None
         mine = ada.syncs({ada.member_id: b"a", bob.member_id: b"b"})
@@ -28,11 +32,7 @@ class TestSyncing:
 
     def test_a_rebalance_sends_them_back(self) -> None:
         groups = Groups()
-        ada, bob = groups.member("ada"), groups.member("bob")
-        ada.joins()
-        bob.joins()
-        groups.passes(2 * DELAY_MS)
-        assert not bob.leads
+        _, bob = joined(groups.member("ada"), groups.member("bob"))
         first = bob.syncs()
         second = bob.syncs()
         assert groups.answers[first].error_code == ErrorCode.REBALANCE_IN_PROGRESS
@@ -62,12 +62,7 @@ class TestSyncing:
     def test_who_does_not_sync_in_time_is_removed(self) -> None:
         groups = Groups()
         fields = {"rebalance_timeout_ms": 10_000}
-        ada, bob = groups.member("ada", **fields), groups.member("bob", **fields)
-        ada.joins()
-        bob.joins()
-        groups.passes(2 * DELAY_MS)
-        assert ada.leads
-        assert not bob.leads
+        ada, bob = joined(groups.member("ada", **fields), groups.member("bob", **fields))
         ada.syncs()
         groups.passes(10_000)
         assert groups.state == "PreparingRebalance"
@@ -109,11 +104,7 @@ class TestSessions:
         groups = Groups()
         ada = groups.member("ada", session_timeout_ms=60_000)
         bob = groups.member("bob", session_timeout_ms=6_000)
-        ada.joins()
-        bob.joins()
-        groups.passes(2 * DELAY_MS)
-        assert ada.leads
-        assert not bob.leads
+        joined(ada, bob)
         waiting = bob.syncs()
         groups.passes(30_000)
         ada.syncs({bob.member_id: b"b"})

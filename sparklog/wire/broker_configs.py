@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final, get_args, get_origin
 
 from sparklog.config import TOPIC_CONFIG_KEYS, ConfigType
-from sparklog.wire.configs import SYNONYMS, Config, Source, Synonym, default_of
+from sparklog.wire.configs import SYNONYMS, Config, Source, Synonym, fixed
 from sparklog.wire.settings import Settings
 
 PARTITIONS_DESCRIBED_MAX: Final = 2000
@@ -35,12 +35,9 @@ FIXED: Final = (
 def broker_configs(settings: Settings, node_id: int) -> list[Config]:
     """Return every config of an instance, by name. Secrets have no value."""
     found = [_of_setting(settings, name, node_id) for name in Settings.model_fields]
-    found += [default_of(name, TOPIC_CONFIG_KEYS[topic]) for topic, name in SYNONYMS.items()]
-    for name, value, kind, doc in FIXED:
-        synonym = Synonym(name, value, Source.DEFAULT_CONFIG)
-        found.append(
-            Config(name, value, Source.DEFAULT_CONFIG, kind, doc, (synonym,), is_read_only=True)
-        )
+    keys = [(name, TOPIC_CONFIG_KEYS[topic]) for topic, name in SYNONYMS.items()]
+    found += [fixed(name, key.default, key.type, key.doc) for name, key in keys]
+    found += [fixed(*one) for one in FIXED]
     return sorted(found, key=lambda one: one.name)
 
 

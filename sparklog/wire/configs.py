@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
-from sparklog.config import ConfigKey, ConfigSource, ConfigType, TopicConfig
+from sparklog.config import ConfigSource, ConfigType, TopicConfig
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -113,8 +113,8 @@ def topic_configs(config: TopicConfig) -> list[Config]:
     return found
 
 
-def default_of(name: str, key: ConfigKey) -> Config:
-    """Return the broker config that holds a topic config's default. It cannot be changed."""
+def fixed(name: str, value: str, kind: ConfigType, doc: str) -> Config:
+    """Return a broker config that always has its default."""
     source = Source.DEFAULT_CONFIG
-    synonym = Synonym(name, key.default, source)
-    return Config(name, key.default, source, key.type, key.doc, (synonym,), is_read_only=True)
+    synonym = Synonym(name, value, source)
+    return Config(name, value, source, kind, doc, (synonym,), is_read_only=True)

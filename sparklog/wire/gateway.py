@@ -282,15 +282,9 @@ class Gateway:
         def create() -> dict[str, Outcome]:
             made = self.admin.each.create_topics(wanted)
             found = {new.name: one for new, one in zip(wanted, made, strict=True)}
-            if any(isinstance(one, TopicExistsError) for one in made):  # another client was first
-                known = self.catalog.topics()
-                found = {
-                    name: known.get(name, unknown_topic(name))
-                    if isinstance(one, TopicExistsError)
-                    else one
-                    for name, one in found.items()
-                }
-            return found
+            lost = [name for name, one in found.items() if isinstance(one, TopicExistsError)]
+            known = self.catalog.topics() if lost else {}  # another client was first
+            return found | {name: known.get(name, unknown_topic(name)) for name in lost}
 
         outcomes: dict[str, TopicDescription | SparklogError] = {**await self.administer(create)}
         if OFFSETS_TOPIC in names:

@@ -111,10 +111,7 @@ class ConsumerGroup:
         if member != before:
             out.records.append(records.member_record(self.group_id, member))
         self._put(member)
-        self._timers.set(
-            Timer(self.group_id, MEMBER, member.member_id),
-            now.timer_ms + self._limits.consumer_session_timeout_ms,
-        )
+        self._begin_session(member, now)
         self._take_topics(request, before, member, out)
         if self.epoch > self.target_epoch and (message := self._assign(request, out)):
             return ConsumerAnswer(ErrorCode.UNKNOWN_SERVER_ERROR, message)
@@ -372,12 +369,15 @@ class ConsumerGroup:
 
     def loaded(self, now: Now) -> None:
         """Begin the sessions of all members: all records were replayed."""
-        session_ms = self._limits.consumer_session_timeout_ms
         self._must_check_targets = any(one.topic_regex for one in self.members.values())
         for member in self.members.values():
-            timer = Timer(self.group_id, MEMBER, member.member_id)
-            self._timers.set(timer, now.timer_ms + session_ms)
+            self._begin_session(member, now)
             self._limit_revocation(member, now)
+
+    def _begin_session(self, member: ConsumerMember, now: Now) -> None:
+        session_ms = self._limits.consumer_session_timeout_ms
+        timer = Timer(self.group_id, MEMBER, member.member_id)
+        self._timers.set(timer, now.timer_ms + session_ms)
 
 
 def _epoch_problem(member: ConsumerMember, request: ConsumerHeartbeat) -> tuple[int, str] | None:

@@ -320,25 +320,21 @@ class OwnedShard:
     async def _expire(self) -> None:
         """Run the timers when the shard has all records of the log.
 
-        Offsets expire in steps: the batch of the step before must have landed.
+        If the end of the log is unknown, the ownership ends. Offsets expire in steps: the batch of
+        the step before must have landed.
         """
-        end_offset = await self._end_of_log()
-        if end_offset is not None:
-            await self.caught_up(end_offset)
+        try:
+            end_offset = await self._log.end_offset()
+        except SparklogError as error:
+            self.end(error)
+            return
+        await self.caught_up(end_offset)
         while not self.is_over and (
             self._others.first is not None or self._at_end in self._in_flight
         ):
             await self._moved.wait()
         if not self.is_over:
             self._run(lambda: self._shard.tick(self._now()), at_end=True)
-
-    async def _end_of_log(self) -> int | None:
-        """Return the log end offset; without it the ownership ends."""
-        try:
-            return await self._log.end_offset()
-        except SparklogError as error:
-            self.end(error)
-        return None
 
     def _send(self, answers: Answers) -> None:
         for token, answer in answers:

@@ -86,5 +86,4 @@ class _Scram:
 
 def exchange(mechanism: str, tokens: Tokens, cluster_id: str) -> Exchange:
     """Return a new exchange; `mechanism` is one of MECHANISMS."""
-    makers: dict[str, Callable[[], Exchange]] = {PLAIN: lambda: _Plain(tokens)}
-    return makers.get(mechanism, lambda: _Scram(tokens, mechanism, cluster_id))()
+    return _Plain(tokens) if mechanism == PLAIN else _Scram(tokens, mechanism, cluster_id)

@@ -68,7 +68,7 @@ def _resource(kind: int, name: str) -> Mapping[str, Any]:
 
 
 def _described(call: Call, image: Image, request: Any, asked: Any) -> Mapping[str, Any]:
-    fields = {"resource_type": asked.resource_type, "resource_name": asked.resource_name}
+    fields = _resource(asked.resource_type, asked.resource_name)
     try:
         found = _configs(call, image, asked.resource_type, asked.resource_name)
     except SparklogError as error:

@@ -208,10 +208,10 @@ def _is_due(request: FetchRequest, topics: Topics) -> bool:
 async def _read(gateway: Gateway, request: FetchRequest) -> tuple[Image, Topics]:
     """Return an image and its batches; the newest image if it may give another answer."""
     image = await gateway.image()
-    image = await gateway.opened(image, request.known(image))
     tries = 0
     while True:
         tries += 1
+        image = await gateway.opened(image, request.known(image))
         try:
             topics = await gateway.lookup(partial(request.read, image, is_last=tries >= TRIES))
         except MissingFileError:
@@ -221,4 +221,3 @@ async def _read(gateway: Gateway, request: FetchRequest) -> tuple[Image, Topics]
             if gateway.catalog.files.is_local or not has_errors or tries >= TRIES:
                 return image, topics
         image = await gateway.newest_image()
-        image = await gateway.opened(image, request.known(image))

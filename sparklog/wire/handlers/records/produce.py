@@ -109,24 +109,19 @@ def _is_behind(before: "asyncio.Future[Any] | None") -> bool:
 
 
 def _refused(call: Call, request: ProduceRequest) -> Failed | None:
-    """Return why no batch of a request may be appended; None if the request is allowed."""
+    """Return why no batch of a request may be appended; None if the request is allowed.
+
+    The rules are those of KafkaApis.handleProduceRequest.
+    """
     if request.acks not in ALLOWED_ACKS:
         return Failed(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}: allowed are -1, 0, 1")
-    if not _may_use_id(call, request):
+    name = request.transactional_id
+    if (name is None or not may_use(call, name)) and request.is_transactional:
         return Failed(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            f"no write access to transactional id {request.transactional_id!r}",
+            f"no write access to transactional id {name!r}",
         )
     return None
-
-
-def _may_use_id(call: Call, request: ProduceRequest) -> bool:
-    """Return True if no batch is transactional, or the client may use the request's id.
-
-    Otherwise no batch of the request is appended (KafkaApis.handleProduceRequest).
-    """
-    name = request.transactional_id
-    return (name is not None and may_use(call, name)) or not request.is_transactional
 
 
 def _knows(image: Image, request: ProduceRequest) -> bool:

@@ -57,24 +57,17 @@ def may_use(call: Call, transactional_id: str) -> bool:
 
 
 async def step_of(call: Call, *, has_epoch: bool) -> tuple[Any, Step]:
-    """Return a request with a transactional id and its producer, and its step (see `bound_step`).
+    """Return a request with a transactional id and its producer, and its step.
 
-    The image is read first: a long request waits until it is read.
+    The step cannot count for a later transaction than the client means. `has_epoch`: the client has
+    a new epoch for each transaction (KIP-890), which is enough. For other clients the step gets the
+    number of its transaction (`bound`), from an image that is read first: a long request waits
+    until it is read. Raises as `image_in_time`.
     """
     image = None if has_epoch else await image_in_time(call)
     request = await call.request()
     step = Step(request.transactional_id, Producer(request.producer_id, request.producer_epoch))
-    return request, step if image is None else bound(image, step, ends=False)
-
-
-async def bound_step(call: Call, step: Step, *, has_epoch: bool, ends: bool) -> Step:
-    """Return a step that cannot count for a later transaction than the client means.
-
-    `has_epoch`: the client has a new epoch for each transaction (KIP-890), which is enough. For
-    other clients the step gets the number of its transaction (`plans.transactions.bound`). Call it
-    before the handler waits for anything else. Raises as `image_in_time`.
-    """
-    return step if has_epoch else bound(await image_in_time(call), step, ends=ends)
+    return request, step if image is None else bound(image, step)
 
 
 async def image_in_time(call: Call) -> Image:
@@ -101,20 +94,20 @@ async def add_partitions_to_txn(call: Call) -> Reply:
     request = await call.request()
     name = request.v3_and_below_transactional_id
     producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
-    places, codes = await call.step(lambda: _judged(call, image, request))
+    codes = await call.step(lambda: _judged(call, image, request))
     if not may_use(call, name):
-        codes = dict.fromkeys(places, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        codes = dict.fromkeys(codes, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     elif any(codes.values()):
         codes = {place: code or ErrorCode.OPERATION_NOT_ATTEMPTED for place, code in codes.items()}
     else:
-        found = [TransactionPartition(image.names[one].topic_id, number) for one, number in places]
+        found = [TransactionPartition(image.names[one].topic_id, number) for one, number in codes]
         step = bound(image, Step(name, producer))
         answer = await take_step(
             call,
             lambda: call.gateway.transactions.add_partitions(step, found),
             is_fenced_known=call.version >= FENCED_SINCE,
         )
-        codes = dict.fromkeys(places, answer or ErrorCode.NONE)
+        codes = dict.fromkeys(codes, answer or ErrorCode.NONE)
 
     def answered() -> Reply:
         topics = [
@@ -132,17 +125,17 @@ async def add_partitions_to_txn(call: Call) -> Reply:
     return await call.step(answered)
 
 
-def _judged(call: Call, image: Image, request: Any) -> tuple[list[Place], dict[Place, int]]:
-    """Return the partitions of a request, and the code of each."""
-    places = [
-        (topic.name, number) for topic in request.v3_and_below_topics for number in topic.partitions
-    ]
-    return places, {place: _code(call, image, place) for place in places}
+def _judged(call: Call, image: Image, request: Any) -> dict[Place, int]:
+    """Return the code of each partition of a request."""
+    return {
+        (topic.name, number): _code(call, image, topic.name, number)
+        for topic in request.v3_and_below_topics
+        for number in topic.partitions
+    }
 
 
-def _code(call: Call, image: Image, place: Place) -> int:
+def _code(call: Call, image: Image, name: str, number: int) -> int:
     """Return why a partition cannot be added to a transaction; 0 when it can."""
-    name, number = place
     if not call.allows(Scope.WRITE, name):
         return DENIED[Resource.TOPIC]
     topic = image.names.get(name)
@@ -163,8 +156,9 @@ async def end_txn(call: Call) -> Reply:
     found: Producer | ErrorCode = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if may_use(call, name):
         bumps = call.version >= BUMPS_SINCE
-        asked = Step(name, Producer(*producer))
-        step = await bound_step(call, asked, has_epoch=bumps, ends=True)
+        step = Step(name, Producer(*producer))
+        if not bumps:
+            step = bound(await image_in_time(call), step, ends=True)
         end = EndOfStep(step, is_commit=is_commit, bumps=bumps)
         await call.gateway.appends.join(end)
         try:

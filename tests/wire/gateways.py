@@ -20,6 +20,7 @@ from kio.serial import entity_reader
 from sparklog.clock import SystemClock
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
+from sparklog.tokens import Grant, Principal
 from sparklog.wire.protocol.versions import APIS, ApiKey
 from sparklog.wire.serving.server import Server
 from sparklog.wire.settings import Settings
@@ -169,6 +170,12 @@ def check_others_are_answered(
             other.ask(request(ApiKey.API_VERSIONS, 0))
     finally:
         may_end.set()
+
+
+def grant_only(monkeypatch: pytest.MonkeyPatch, *grants: Grant) -> None:
+    """Let the clients that connect from now on have these grants alone."""
+    alice = Principal(name="alice", grants=grants)
+    monkeypatch.setattr("sparklog.wire.security.session.EVERYBODY", alice)
 
 
 def frame_of(request: Any, correlation_id: int = 0) -> bytes:

@@ -8,10 +8,10 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
 from sparklog.metadata.history.read import history
-from sparklog.tokens import EVERYBODY, Principal
+from sparklog.tokens import EVERYBODY
 from sparklog.wire.protocol.versions import APIS, ApiKey
 from tests.wire.fetching import fetched
-from tests.wire.gateways import Client, RunningGateway, request
+from tests.wire.gateways import Client, RunningGateway, grant_only, request
 from tests.wire.grouping import GroupMember
 from tests.wire.requests import body, part
 from tests.wire.test_cluster import ACL_FILTER, quorum
@@ -371,9 +371,7 @@ def test_refuses_a_client_without_grants(
 ) -> None:
     if is_there:
         running.server.gateway.admin.create_topics([NewTopic(TOPIC, 1)])
-    monkeypatch.setattr(
-        "sparklog.wire.security.session.EVERYBODY", Principal(name="nobody", grants=())
-    )
+    grant_only(monkeypatch)
     with Client(running.port) as client:
         assert ask(client).error_code == code
 
@@ -381,8 +379,7 @@ def test_refuses_a_client_without_grants(
 def test_the_history_names_the_client(
     running: RunningGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alice = Principal(name="alice", grants=EVERYBODY.grants)
-    monkeypatch.setattr("sparklog.wire.security.session.EVERYBODY", alice)
+    grant_only(monkeypatch, *EVERYBODY.grants)
     with Client(running.port) as client:
         create(client, new("a"))
     log = running.server.gateway.catalog.log

@@ -13,13 +13,19 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import NewTopic
-from sparklog.tokens import Grant, Principal, Resource, Scope
+from sparklog.tokens import Grant, Resource, Scope
 from sparklog.wire.handlers.groups import consumer_groups
 from sparklog.wire.handlers.groups.group_members import ask_coordinator
 from sparklog.wire.handlers.operations import NO_OPERATIONS, Operation
 from sparklog.wire.protocol.topic_ids import uuid_of
 from sparklog.wire.protocol.versions import ApiKey
-from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, gateway
+from tests.wire.gateways import (
+    Client,
+    RunningGateway,
+    check_others_are_answered,
+    gateway,
+    grant_only,
+)
 from tests.wire.grouping import alone
 from tests.wire.requests import body, part
 from tests.wire.test_confluent_groups import COUNT, produce, read, shares
@@ -41,7 +47,6 @@ JOIN: dict[str, Any] = {
     "topic_partitions": (),
 }
 GRANT = Grant(prefix="", scopes=frozenset({Scope.READ}), resource=Resource.GROUP)
-READS_GROUPS = Principal(name="alice", grants=(GRANT,))
 SAME = {**JOIN, "rebalance_timeout": NEVER, "subscribed_topic_names": None}
 
 
@@ -185,7 +190,7 @@ class TestHeartbeat:
     def test_a_topic_that_may_not_be_seen_is_refused(
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("sparklog.wire.security.session.EVERYBODY", READS_GROUPS)
+        grant_only(monkeypatch, GRANT)
         with Client(client.socket.getpeername()[1]) as alice:
             assert beats(alice).error_code is ErrorCode.topic_authorization_failed
             answer = beats(alice, subscribed_topic_names=None, subscribed_topic_regex=".*")
@@ -251,7 +256,7 @@ class TestDescribe:
         self, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         beats(client)
-        monkeypatch.setattr("sparklog.wire.security.session.EVERYBODY", READS_GROUPS)
+        grant_only(monkeypatch, GRANT)
         with Client(client.socket.getpeername()[1]) as alice:
             found = described(alice)
         assert (found.error_code, found.members) == (ErrorCode.topic_authorization_failed, ())

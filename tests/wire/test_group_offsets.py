@@ -17,10 +17,10 @@ from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommitAnswer, CommittedOffset
 from sparklog.model import TopicPartition
-from sparklog.tokens import Grant, Principal, Resource, Scope
+from sparklog.tokens import Grant, Resource, Scope
 from sparklog.wire.protocol.versions import ApiKey
 from tests.waiting import until
-from tests.wire.gateways import Client, RunningGateway, gateway
+from tests.wire.gateways import Client, RunningGateway, gateway, grant_only
 from tests.wire.grouping import QUICK, GroupMember, alone
 from tests.wire.requests import body, part
 from tests.wire.test_groups import append_as_another
@@ -181,9 +181,7 @@ class TestAuthorization:
             member = alone(client)
             member.commit({("flights", 0): 3})
         scopes = frozenset({Scope.READ, Scope.ADMIN})
-        grant = Grant(prefix="readers", scopes=scopes, resource=Resource.GROUP)
-        principal = Principal(name="alice", grants=(grant,))
-        monkeypatch.setattr("sparklog.wire.security.session.EVERYBODY", principal)
+        grant_only(monkeypatch, Grant(prefix="readers", scopes=scopes, resource=Resource.GROUP))
         with Client(running.port) as client:
             member.client = client
             refused = ErrorCode.topic_authorization_failed

@@ -22,13 +22,13 @@ from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.upkeep.fold import fold
 from sparklog.storage import open_files
 from sparklog.testing import TemporaryLogDir
-from sparklog.tokens import Grant, Principal, Scope
+from sparklog.tokens import Grant, Scope
 from sparklog.wire.handlers.admin.topics import PARTITIONS_MAX
 from sparklog.wire.handlers.call import LONG_BYTES
 from sparklog.wire.protocol.topic_ids import uuid_of
 from sparklog.wire.protocol.versions import APIS, ApiKey
 from tests.failing import failing_later
-from tests.wire.gateways import Client, RunningGateway, gateway, request
+from tests.wire.gateways import Client, RunningGateway, gateway, grant_only, request
 from tests.wire.requests import body, part, versions
 
 handler = import_module("sparklog.wire.handlers.admin.metadata")  # its package names a function so
@@ -269,9 +269,7 @@ class TestAuthorization:
     @pytest.fixture
     def denied(self, running: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> RunningGateway:
         """The gateway, to whose clients only topics that begin with `a` are granted."""
-        grant = Grant(prefix="a", scopes=frozenset({Scope.READ}))
-        principal = Principal(name="alice", grants=(grant,))
-        monkeypatch.setattr("sparklog.wire.security.session.EVERYBODY", principal)
+        grant_only(monkeypatch, Grant(prefix="a", scopes=frozenset({Scope.READ})))
         running.server.gateway.admin.create_topics([NewTopic("ab", 1), NewTopic("b", 1)])
         return running
 
@@ -299,9 +297,7 @@ class TestAuthorization:
     def test_a_topic_is_made_for_those_who_may(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        grant = Grant(prefix="", scopes=frozenset({Scope.WRITE}))
-        principal = Principal(name="alice", grants=(grant,))
-        monkeypatch.setattr("sparklog.wire.security.session.EVERYBODY", principal)
+        grant_only(monkeypatch, Grant(prefix="", scopes=frozenset({Scope.WRITE})))
         with (
             gateway(tmp_path / "log", auto_create_topics_enable=True) as running,
             Client(running.port) as client,

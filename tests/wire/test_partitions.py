@@ -13,12 +13,18 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.storage.memory import MemoryFiles
-from sparklog.tokens import Grant, Principal, Resource, Scope
+from sparklog.tokens import Grant, Resource, Scope
 from sparklog.wire.handlers.admin.log_dirs import _space
 from sparklog.wire.protocol.topic_ids import uuid_of
 from sparklog.wire.protocol.versions import ApiKey
 from tests.edits import append, segment
-from tests.wire.gateways import Client, RunningGateway, check_others_are_answered, gateway
+from tests.wire.gateways import (
+    Client,
+    RunningGateway,
+    check_others_are_answered,
+    gateway,
+    grant_only,
+)
 from tests.wire.requests import SOON, body, newest, part, versions
 
 DELETE, PARTITIONS = ApiKey.DELETE_RECORDS, ApiKey.DESCRIBE_TOPIC_PARTITIONS
@@ -271,9 +277,7 @@ def test_what_may_not_be_seen_is_not_told(
 ) -> None:
     scopes = frozenset({Scope.READ})
     cluster = Grant(prefix="", scopes=scopes, resource=Resource.CLUSTER)
-    grants = (Grant(prefix="b", scopes=scopes), cluster)
-    me = Principal(name="me", grants=grants)
-    monkeypatch.setattr("sparklog.wire.security.session.EVERYBODY", me)
+    grant_only(monkeypatch, Grant(prefix="b", scopes=scopes), cluster)
     with Client(running.port) as mine:
         assert told(describe(mine)) == [("b", [0, 1])]
         assert {name for name, _ in sizes(log_dir(mine))} == {"b"}

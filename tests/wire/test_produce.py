@@ -21,14 +21,13 @@ from sparklog.metadata.state.edit import PartitionState, TopicEdit
 from sparklog.model import TopicDescription
 from sparklog.storage.local import LocalFiles
 from sparklog.testing import TemporaryLogDir
-from sparklog.tokens import Principal
 from sparklog.wire.handlers.records import produce
 from sparklog.wire.protocol.topic_ids import uuid_of
 from sparklog.wire.protocol.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.failing import failing
 from tests.waiting import turns_until
-from tests.wire.gateways import Client, RunningGateway, gateway
+from tests.wire.gateways import Client, RunningGateway, gateway, grant_only
 from tests.wire.requests import SOON, body, part
 
 SERVED = range(3, 14)
@@ -334,9 +333,7 @@ def init_request(version: int) -> Any:
 def test_an_id_does_not_show_the_name_of_a_topic_that_may_not_be_written(
     running: RunningGateway, topic: TopicDescription, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "sparklog.wire.security.session.EVERYBODY", Principal(name="nobody", grants=())
-    )
+    grant_only(monkeypatch)
     asked = produce_request(13, uuid_of(topic.topic_id), (0, client_batch("a")))
     with Client(running.port) as client:
         [answer] = client.ask(asked).responses[0].partition_responses

@@ -11,16 +11,17 @@ from kio.static.primitive import i32Timedelta
 from sparklog.admin import NewTopic
 from sparklog.coordinator.commits.offsets import offset_records
 from sparklog.errors import CommitOutcomeUnknownError, StorageError
-from sparklog.tokens import Grant, Principal, Resource, Scope
+from sparklog.tokens import Grant, Resource, Scope
 from sparklog.wire.protocol.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.failing import failing
-from tests.wire.gateways import Client, RunningGateway
+from tests.wire.gateways import Client, RunningGateway, grant_only
 from tests.wire.grouping import GroupMember
 from tests.wire.requests import body, part, versions
 from tests.wire.test_produce import answers, produce_request
 
 MINUTE = i32Timedelta.parse(timedelta(minutes=1))
+STEPS = Grant(prefix="", scopes=frozenset({Scope.WRITE}), resource=Resource.TRANSACTIONAL_ID)
 
 
 @pytest.fixture(autouse=True)
@@ -92,11 +93,8 @@ def test_the_topic_must_be_there(client: Client) -> None:
 def test_the_topic_must_be_granted(
     running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    grant = Grant(prefix="", scopes=frozenset({Scope.WRITE}), resource=Resource.TRANSACTIONAL_ID)
     producer = init(client)
-    monkeypatch.setattr(
-        "sparklog.wire.security.session.EVERYBODY", Principal(name="x", grants=(grant,))
-    )
+    grant_only(monkeypatch, STEPS)
     with Client(running.port) as other:
         assert add(other, producer, 0) == [ErrorCode.topic_authorization_failed]
 
@@ -129,8 +127,7 @@ class TestProduce:
         self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         producer = init(client)
-        mallory = Principal(name="mallory", grants=(Grant(prefix="", scopes=frozenset(Scope)),))
-        monkeypatch.setattr("sparklog.wire.security.session.EVERYBODY", mallory)
+        grant_only(monkeypatch, Grant(prefix="", scopes=frozenset(Scope)))
         with Client(running.port) as other:
             refused = ErrorCode.transactional_id_authorization_failed
             assert self.produced(other, producer, "id") == [refused] * 2
@@ -277,13 +274,8 @@ class TestOffsets:
     def test_groups_and_ids_must_be_granted(
         self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        grant = Grant(
-            prefix="", scopes=frozenset({Scope.WRITE}), resource=Resource.TRANSACTIONAL_ID
-        )
         producer = init(client)
-        monkeypatch.setattr(
-            "sparklog.wire.security.session.EVERYBODY", Principal(name="x", grants=(grant,))
-        )
+        grant_only(monkeypatch, STEPS)
         with Client(running.port) as other:
             assert group_added(other, producer) == ErrorCode.group_authorization_failed
             assert pending(other, producer) == ErrorCode.group_authorization_failed

@@ -20,13 +20,7 @@ from sparklog.coordinator.batches import batch_of, cut
 from sparklog.coordinator.commits.offsets import read_commit
 from sparklog.coordinator.held_groups import held_by_partition, with_held
 from sparklog.coordinator.lag_window import CommitWindow
-from sparklog.coordinator.offsets_topic import (
-    NUM_PARTITIONS,
-    claim,
-    load,
-    newest,
-    offsets_topic,
-)
+from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, claim, load, newest, offsets_topic
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC, Record, is_offset
 from sparklog.coordinator.requests import (

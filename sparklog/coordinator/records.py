@@ -12,13 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from sparklog.coordinator.messages import (
-    MessageReader,
-    Schema,
-    Tagged,
-    read_message,
-    write_message,
-)
+from sparklog.coordinator.messages import MessageReader, Schema, Tagged, read_message, write_message
 from sparklog.errors import CorruptRecordError, UnknownRecordTypeError
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"

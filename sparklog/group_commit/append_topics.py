@@ -23,13 +23,7 @@ from sparklog.group_commit.admission import Admission
 from sparklog.group_commit.append_partition import PartitionAppends
 from sparklog.group_commit.append_slots import Checked
 from sparklog.group_commit.edit import topic_edit
-from sparklog.log_writer import (
-    WriteOptions,
-    WritePlan,
-    config_of,
-    plan_write_on,
-    shared_bytes_max,
-)
+from sparklog.log_writer import WriteOptions, WritePlan, config_of, plan_write_on, shared_bytes_max
 from sparklog.metadata.plans.topics import live_topic
 from sparklog.metadata.state.edit import TopicEdit
 from sparklog.metadata.state.image import Image, PartitionLog, TopicImage, at_log_end

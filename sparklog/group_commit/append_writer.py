@@ -21,12 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from sparklog.errors import FencedLeaderEpochError, SparklogError
 from sparklog.group_commit.admission import Admission
-from sparklog.group_commit.append_slots import (
-    Append,
-    AppendCounts,
-    Checked,
-    Slot,
-)
+from sparklog.group_commit.append_slots import Append, AppendCounts, Checked, Slot
 from sparklog.group_commit.append_topics import Target, TopicAppends
 from sparklog.group_commit.companions import Companions, Place, Places
 from sparklog.group_commit.edit import PLANS_MAX, counting, group_edit, is_passing

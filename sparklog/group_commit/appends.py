@@ -28,13 +28,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from sparklog.group_commit.append_slots import (
-    Append,
-    AppendCounts,
-    Appended,
-    Outcome,
-    Slot,
-)
+from sparklog.group_commit.append_slots import Append, AppendCounts, Appended, Outcome, Slot
 from sparklog.group_commit.append_thread import AppendThread
 from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.group_commit.companions import Companions

@@ -5,11 +5,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    Metric,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from sparklog.service.metrics import Latencies, committed
 from sparklog.wire.protocol.versions import ApiKey

@@ -5,12 +5,7 @@ from typing import Any, Final
 
 from sparklog.coordinator.commits.stale_offsets import Offsets, without_stale, younger_topics
 from sparklog.coordinator.commits.strange_epochs import topics_with_epochs, without_strange_epochs
-from sparklog.coordinator.requests import (
-    NO_EPOCH,
-    NO_OFFSET,
-    CommittedOffset,
-    FetchRequest,
-)
+from sparklog.coordinator.requests import NO_EPOCH, NO_OFFSET, CommittedOffset, FetchRequest
 from sparklog.errors import ErrorCode
 from sparklog.model import TopicDescription, TopicPartition
 from sparklog.tokens import Scope

@@ -10,12 +10,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from sparklog.coordinator.requests import (
-    NO_EPOCH,
-    CommitAnswer,
-    CommitRequest,
-    CommittedOffset,
-)
+from sparklog.coordinator.requests import NO_EPOCH, CommitAnswer, CommitRequest, CommittedOffset
 from sparklog.errors import ErrorCode, SparklogError
 from sparklog.metadata.state.image import Image
 from sparklog.model import TopicPartition

@@ -14,6 +14,11 @@ from tests.failing import failing
 from tests.logs import catalog, image, values
 
 
+async def twice(world: World) -> None:
+    for batch in (A, B):
+        await world.send(batch)
+
+
 class TestGroup:
     def test_requests_that_come_together_share_a_commit(self, log_dir: str) -> None:
         async def work(world: World) -> Any:
@@ -40,10 +45,6 @@ class TestGroup:
         assert values(log_dir) == {0: ["a", "b", "b"]}
 
     def test_those_who_come_again_share_the_next_one(self, log_dir: str) -> None:
-        async def twice(world: World) -> None:
-            for batch in (A, B):
-                await world.send(batch)
-
         async def work(world: World) -> int:
             await asyncio.gather(*(twice(world) for _ in range(5)))
             return world.commits
@@ -51,10 +52,6 @@ class TestGroup:
         assert run(catalog(log_dir), work, linger_ms=60_000) == 2
 
     def test_clients_that_take_turns_share_the_next_one(self, log_dir: str) -> None:
-        async def twice(world: World) -> None:
-            for batch in (A, B):
-                await world.send(batch)
-
         async def work(world: World) -> int:
             first = asyncio.create_task(twice(world))
             await asyncio.sleep(0)

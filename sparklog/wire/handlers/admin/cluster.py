@@ -28,19 +28,12 @@ async def describe_cluster(call: Call) -> Reply:
     request = await call.request()
     endpoint_type = getattr(request, "endpoint_type", BROKERS)
     if endpoint_type == CONTROLLERS:
-        return call.answer(
-            {
-                "error_code": ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-                "error_message": "a broker was asked for the controllers",
-            }
-        )
+        code, told = ErrorCode.MISMATCHED_ENDPOINT_TYPE, "a broker was asked for the controllers"
+        return call.answer({"error_code": code, "error_message": told})
     if endpoint_type != BROKERS:
-        return call.answer(
-            {
-                "error_code": ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-                "error_message": f"endpoint type {endpoint_type}: allowed is {BROKERS}, brokers",
-            }
-        )
+        told = f"endpoint type {endpoint_type}: allowed is {BROKERS}, brokers"
+        code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        return call.answer({"error_code": code, "error_message": told})
     instances = call.instances
     fields = {
         "cluster_id": call.gateway.cluster_id,
@@ -93,12 +86,9 @@ async def describe_quorum(call: Call) -> Reply:
 
 
 def _without_quorum(topic: Any) -> Mapping[str, Any]:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     partitions = [
-        {
-            "partition_index": one.partition_index,
-            "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        }
-        for one in topic.partitions
+        {"partition_index": one.partition_index, "error_code": code} for one in topic.partitions
     ]
     return {"topic_name": topic.topic_name, "partitions": partitions}
 
@@ -108,12 +98,8 @@ async def describe_acls(call: Call) -> Reply:
     await call.request()
     if not call.allows(Scope.READ, resource=Resource.CLUSTER):
         return call.answer({"error_code": DENIED[Resource.CLUSTER]})
-    return call.answer(
-        {
-            "error_code": ErrorCode.SECURITY_DISABLED,
-            "error_message": "there are no ACLs: grants stand in the gateway's file of tokens",
-        }
-    )
+    told = "there are no ACLs: grants stand in the gateway's file of tokens"
+    return call.answer({"error_code": ErrorCode.SECURITY_DISABLED, "error_message": told})
 
 
 async def describe_client_quotas(call: Call) -> Reply:

@@ -127,12 +127,10 @@ async def _described(call: Call, group_id: str) -> Fields:
         return {**fields, "error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED}
     found = await ask_coordinator(call, ConsumerDescribeRequest(group_id), group_id)
     if found is None:
-        message = await why_missing(call, group_id, DescribeRequest(group_id), "consumer")
-        return {
-            **fields,
-            "error_code": ErrorCode.GROUP_ID_NOT_FOUND,
-            "error_message": message,
-        }
+        fields["error_message"] = await why_missing(
+            call, group_id, DescribeRequest(group_id), "consumer"
+        )
+        return {**fields, "error_code": ErrorCode.GROUP_ID_NOT_FOUND}
     if isinstance(found, int):
         return {**fields, "error_code": found}
     image = await call.gateway.image()
@@ -141,11 +139,8 @@ async def _described(call: Call, group_id: str) -> Fields:
         names = {topic.topic_id: name for name, topic in image.names.items()}
         members = [_member(names, one) for one in found.members]
         if not all(map(call.sees, _topics_of(members))):
-            return {
-                **fields,
-                "error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                "error_message": HIDDEN_TOPICS,
-            }
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return {**fields, "error_code": code, "error_message": HIDDEN_TOPICS}
         return {
             **fields,
             "error_code": NONE,

@@ -7,11 +7,7 @@ import pytest
 from sparklog.coordinator import shard
 from sparklog.coordinator.commits.offsets import offset_record
 from sparklog.coordinator.requests import CommitRequest, CommittedOffset
-from sparklog.errors import (
-    CoordinatorNotAvailableError,
-    StorageError,
-    UnexpectedAppendOffsetError,
-)
+from sparklog.errors import CoordinatorNotAvailableError, StorageError, UnexpectedAppendOffsetError
 from tests.wire.owning import END, FLIGHTS, Owner, landed, run
 
 

@@ -11,15 +11,7 @@ from sparklog.wire.sending import HELD_BYTES_MAX
 from tests.client_batches import client_batch
 from tests.s3 import S3LogDir, S3Server, s3_log_dir, s3_server
 from tests.store_proxy import StoreProxy
-from tests.wire.fetching import (
-    MANY,
-    NEWEST,
-    Part,
-    fetch_request,
-    fetched,
-    partitions_of,
-    values,
-)
+from tests.wire.fetching import MANY, NEWEST, Part, fetch_request, fetched, partitions_of, values
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.test_fetch_waiting import until_it_waits
 from tests.wire.test_produce import produce_request

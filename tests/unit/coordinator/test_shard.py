@@ -7,12 +7,7 @@ import pytest
 from sparklog.coordinator import shard
 from sparklog.coordinator.commits.offsets import offset_record
 from sparklog.coordinator.records import GROUP_RECORDS, Record, is_offset, read_record
-from sparklog.coordinator.requests import (
-    CommitRequest,
-    CommittedOffset,
-    FetchRequest,
-    Protocol,
-)
+from sparklog.coordinator.requests import CommitRequest, CommittedOffset, FetchRequest, Protocol
 from sparklog.errors import CorruptRecordError, ErrorCode
 from sparklog.model import TopicPartition
 from tests.group_language import FLIGHTS, GROUP, START_MS, TRAINS, Groups, stable

@@ -19,13 +19,7 @@ from sparklog.errors import (
     UnknownTopicError,
 )
 from sparklog.group_commit.admission import Admission
-from sparklog.group_commit.append_slots import (
-    Append,
-    AppendCounts,
-    Appended,
-    Checked,
-    Slot,
-)
+from sparklog.group_commit.append_slots import Append, AppendCounts, Appended, Checked, Slot
 from sparklog.group_commit.append_topics import Target, TopicAppends
 from sparklog.group_commit.failed_firsts import FailedFirsts
 from sparklog.log.segment_writer import SegmentBuilder

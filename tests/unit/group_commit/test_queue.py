@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.errors import (
-    ThrottlingQuotaExceededError,
-)
+from sparklog.errors import ThrottlingQuotaExceededError
 from sparklog.group_commit.queue import CommitLimits, GroupCommit
 from sparklog.group_commit.share import Written
 from sparklog.group_commit.writer import GroupWriter

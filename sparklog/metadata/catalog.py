@@ -300,8 +300,9 @@ def _replayed(topic: TopicImage, write: Write) -> Landed | None:
             f"checkpoint was restored, rewound or copied; start a new one, with startingOffsets"
         )
     warnings.warn(
-        f"version {write.version} of {write.app_id!r} was committed before: the write is skipped. "
-        f"Its offsets are not known any more; only those of version {receipt.version} are kept",
+        f"version {write.version} of {write.app_id!r} is skipped: version {receipt.version} was "
+        f"committed, so this one counts as committed before, and its offsets are not known any "
+        f"more. Versions that begin anew, as with a new checkpoint, need another txnAppId",
         SparklogWarning,
         stacklevel=2,
     )

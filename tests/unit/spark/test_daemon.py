@@ -96,11 +96,10 @@ class TestWorker:
     def test_ends_when_spark_has_read_enough_of_a_task(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def run_task(sock: socket.socket, authenticated: bool) -> int:
+        def run_task(sock: socket.socket, _: bool) -> None:
             assert sock.recv(4) == b"task"
             spark.close()
             sock.send(b"rows")  # a BrokenPipeError
-            return int(authenticated)
 
         monkeypatch.setattr(daemon, "run_task", run_task)
         ours, spark = pair()

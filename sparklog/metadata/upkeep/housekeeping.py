@@ -78,9 +78,11 @@ def _begin_anew() -> None:
 
 def wait_for_folds() -> None:
     """Wait until the folds of this process are done, EXIT_WAIT_SECONDS at most for each."""
-    for house in list(_houses.values()):
-        if house.thread is not None:
-            house.thread.join(EXIT_WAIT_SECONDS)
+    with _lock:
+        threads = [house.thread for house in _houses.values()]
+    for thread in threads:
+        if thread is not None:
+            thread.join(EXIT_WAIT_SECONDS)
 
 
 os.register_at_fork(after_in_child=_begin_anew)

@@ -171,14 +171,15 @@ class TestTheEndOfAProcess:
 
         assert done == [True]
 
-    def test_is_waited_for(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        done = []
-        monkeypatch.setattr(k, "fold", lambda _: done.append(1))
-        world.produce(3)
-        keep_house(world.log)
+    def test_a_fold_may_end_while_it_is_asked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        thread = Thread(target=list)
+        thread.start()
+        answers = [None, thread]
+        house = type("House", (), {"thread": property(lambda _: answers.pop())})()
+        monkeypatch.setattr(k, "_houses", {"log": house})
         k.wait_for_folds()
 
-        assert done == [1]
+        assert answers == [None]
 
     def test_is_clean_and_soon(self, tmp_path: Path) -> None:
         program = f"""

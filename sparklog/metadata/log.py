@@ -31,7 +31,6 @@ from sparklog.errors import (
     CorruptMetadataError,
     SparklogError,
     StorageError,
-    VersionOutOfRangeError,
 )
 from sparklog.garbage import without_frames
 from sparklog.log.names import CLUSTER_METADATA, random_uuid, uuid7
@@ -335,7 +334,7 @@ class MetadataLog(FollowedLog):
             self._image = None
         try:
             return record_at(self, stamp.version).id == stamp.entry_id
-        except VersionOutOfRangeError as error:
+        except SparklogError as error:
             raise CommitOutcomeUnknownError(
                 f"{entry_path(stamp.version)}: the entry was put after it was cleaned, and "
                 f"{error}: {REPLAY}"

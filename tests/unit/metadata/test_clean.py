@@ -12,8 +12,10 @@ from sparklog.errors import (
     CommitOutcomeUnknownError,
     CorruptMetadataError,
     MissingFileError,
+    StorageError,
 )
 from sparklog.log.names import CLUSTER_METADATA, uuid7
+from sparklog.metadata import log as metadata_log
 from sparklog.metadata.history import files as h
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.marks import NO_MARK, Mark, newest_mark, write_mark
@@ -247,18 +249,20 @@ class _Stalling:
         return files.put_new(path, data, **options)
 
 
+def fill_and_clean(world: World) -> None:
+    """Fill the next slots, and clean them."""
+    world.produce(2)
+    for _ in range(2):
+        folded(world)
+        world.age()
+    folded(world)
+    clean(world.log)
+
+
 class TestALatePut:
     @pytest.mark.parametrize("lands_first", [True, False])
     def test_below_the_mark_is_taken_back(self, world: World, lands_first: bool) -> None:
-        def meanwhile() -> None:
-            world.produce(2)
-            for _ in range(2):
-                folded(world)
-                world.age()
-            folded(world)
-            clean(world.log)
-
-        late = _Stalling(world, meanwhile, lands_first=lands_first)
+        late = _Stalling(world, lambda: fill_and_clean(world), lands_first=lands_first)
         log = MetadataLog(late, world.clock)  # type: ignore[arg-type] # a part of Files is enough
         entry = segment(0, 4711)
         outcome: object = CommitConflictError  # nothing has landed, and the time is up
@@ -290,6 +294,37 @@ class TestALatePut:
 
         with pytest.raises(CommitOutcomeUnknownError, match="put after .* was cleaned"):
             log.commit(lambda image: appended(image, segment(0, 4711)), [TOPIC_ID])
+
+    def test_is_unknown_if_the_log_cannot_be_read(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: object) -> None:
+            raise StorageError("no route to host")
+
+        monkeypatch.setattr(metadata_log, "record_at", fail)
+        late = _Stalling(world, lambda: fill_and_clean(world), lands_first=True)
+        log = MetadataLog(late, world.clock)  # type: ignore[arg-type] # a part of Files is enough
+
+        with pytest.raises(CommitOutcomeUnknownError, match="was cleaned, and no route to host"):
+            log.commit(lambda image: appended(image, segment(0, 4711)), [TOPIC_ID])
+
+    def test_drops_the_image_under_its_lock(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Goal: no reader loses its image half way. Method: note who holds the lock then."""
+        late = _Stalling(world, lambda: fill_and_clean(world), lands_first=True)
+        log = MetadataLog(late, world.clock)  # type: ignore[arg-type] # a part of Files is enough
+        dropped: list[bool] = []
+
+        def noted(one: MetadataLog, name: str, value: object) -> None:
+            if (one, name, value) == (log, "_image", None):
+                dropped.append("owner=0 " not in repr(log._reading))
+            object.__setattr__(one, name, value)
+
+        monkeypatch.setattr(MetadataLog, "__setattr__", noted)
+        log.commit(lambda image: appended(image, segment(0, 4711)), [TOPIC_ID])
+
+        assert dropped == [True]
 
     def test_above_the_mark_has_landed(self, world: World) -> None:
         log = MetadataLog(

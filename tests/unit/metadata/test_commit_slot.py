@@ -18,11 +18,9 @@ from sparklog.errors import (
 )
 from sparklog.metadata.entries import LOCAL_PUT_TRIES, PUT_TIMEOUT_MS, REFUSED_PUT_MS
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS, MetadataLog
-from sparklog.metadata.marks import Mark, write_mark
 from sparklog.metadata.names import entry_path
 from sparklog.metadata.state.edit import Edit
 from sparklog.metadata.state.image import Image
-from sparklog.metadata.upkeep.fold import fold
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import segment
@@ -31,7 +29,6 @@ from tests.metadata_language import (
     Put,
     ToldOtherwise,
     append,
-    ends,
     error_after_success,
     new_log,
     producing,
@@ -174,62 +171,6 @@ class TestSlot:
         with pytest.raises(StorageFullError):
             append(log)
         assert len(calls) == LOCAL_PUT_TRIES
-
-
-class TestCleanedSlot:
-    """A put that was held up until its slot was filled and cleaned."""
-
-    @staticmethod
-    def held_up(files: ToldOtherwise, clock: ManualClock, lands_first: bool) -> MetadataLog:
-        log, other = new_log(files, clock), MetadataLog(files, clock)
-
-        def put_late(put: Put, path: str, data: Any) -> bool:
-            if lands_first:
-                put(path, data)
-            append(other)
-            append(other)
-            fold(other)
-            version = other.image().version
-            write_mark(files, Mark(version, version))
-            for cleaned in range(version):
-                files.delete(entry_path(cleaned))
-            clock.advance(log.keep_ms)
-            return put(path, data)
-
-        files.answers = [put_late]
-        return log
-
-    def test_it_is_taken_back(self) -> None:
-        files = ToldOtherwise()
-        log = self.held_up(files, ManualClock(), lands_first=False)
-
-        with pytest.raises(CommitConflictError, match="other commits landed first"):
-            append(log)
-        assert append(log) == 30
-        assert files.stat(entry_path(2)) is None
-
-    def test_one_that_had_landed_is_found_in_the_history(self) -> None:
-        files = ToldOtherwise()
-        log = self.held_up(files, ManualClock(), lands_first=True)
-
-        assert append(log) == 10
-        assert ends(log.image(TOPIC)) == 30
-
-    def test_the_image_is_dropped_under_its_lock(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Goal: no reader loses its image half way. Method: note who holds the lock then."""
-        files = ToldOtherwise()
-        log = self.held_up(files, ManualClock(), lands_first=True)
-        dropped: list[bool] = []
-
-        def noted(log: MetadataLog, name: str, value: object) -> None:
-            if name == "_image" and value is None:
-                dropped.append("owner=0 " not in repr(log._reading))
-            object.__setattr__(log, name, value)
-
-        monkeypatch.setattr(MetadataLog, "__setattr__", noted)
-        append(log)
-
-        assert dropped == [True]
 
 
 class TestReplacedLogDir:

@@ -191,7 +191,7 @@ class Planned:
     edits: Sequence[Edit]
     data: bytes
     image: Image
-    principals: Collection[str | None] = ()
+    principals: Collection[str | None]
 
     def parameters(self, who: str) -> dict[str, str]:
         """Return the entry's parameters: those of its edits, and the process that commits them.

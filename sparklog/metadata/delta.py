@@ -139,48 +139,33 @@ def _understood(data: Buffer) -> tuple[list[Action], list[Any], tuple[str, str]]
 
 
 _STRINGS: Final = pa.map_(pa.string(), pa.string())
+_PROTOCOL: Final = {
+    "minReaderVersion": pa.int32(),
+    "minWriterVersion": pa.int32(),
+    "writerFeatures": pa.list_(pa.string()),
+}
+_METADATA: Final = {
+    "id": pa.string(),
+    "description": pa.string(),
+    "format": pa.struct({"provider": pa.string(), "options": _STRINGS}),
+    "schemaString": pa.string(),
+    "partitionColumns": pa.list_(pa.string()),
+    "configuration": _STRINGS,
+    "createdTime": pa.int64(),
+}
+_ADD: Final = {
+    "path": pa.string(),
+    "partitionValues": _STRINGS,
+    "size": pa.int64(),
+    "modificationTime": pa.int64(),
+    "dataChange": pa.bool_(),
+    "stats": pa.string(),
+}
 _CHECKPOINT: Final = pa.schema(
     [
-        (
-            "protocol",
-            pa.struct(
-                [
-                    ("minReaderVersion", pa.int32()),
-                    ("minWriterVersion", pa.int32()),
-                    ("writerFeatures", pa.list_(pa.string())),
-                ]
-            ),
-        ),
-        (
-            "metaData",
-            pa.struct(
-                [
-                    ("id", pa.string()),
-                    ("description", pa.string()),
-                    (
-                        "format",
-                        pa.struct([("provider", pa.string()), ("options", _STRINGS)]),
-                    ),
-                    ("schemaString", pa.string()),
-                    ("partitionColumns", pa.list_(pa.string())),
-                    ("configuration", _STRINGS),
-                    ("createdTime", pa.int64()),
-                ]
-            ),
-        ),
-        (
-            "add",
-            pa.struct(
-                [
-                    ("path", pa.string()),
-                    ("partitionValues", _STRINGS),
-                    ("size", pa.int64()),
-                    ("modificationTime", pa.int64()),
-                    ("dataChange", pa.bool_()),
-                    ("stats", pa.string()),
-                ]
-            ),
-        ),
+        ("protocol", pa.struct(_PROTOCOL)),
+        ("metaData", pa.struct(_METADATA)),
+        ("add", pa.struct(_ADD)),
     ]
 )
 

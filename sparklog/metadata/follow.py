@@ -35,9 +35,9 @@ KEEP_REMOTE_MS: Final = 60 * 60_000
 """The least time that an entry stays after a fold has covered it, by the store's own clock."""
 
 
-def fold_of(entry: Entry) -> FoldEdit | None:
-    """Return the fold of an entry; None if the entry is no fold."""
-    for edit in entry.edits:
+def fold_of(entry: Entry | None) -> FoldEdit | None:
+    """Return the fold of an entry; None if the entry is no fold, or is missing (None)."""
+    for edit in () if entry is None else entry.edits:
         if edit.fold is not None:
             return edit.fold
     return None
@@ -197,13 +197,6 @@ class FollowedLog:
                 errors[topic_id] = without_frames(error)
         return image, errors
 
-    def read_entry(self, version: int) -> Entry | None:
-        """Return an entry, with its edits; None if there is no entry of this version.
-
-        Raises CorruptMetadataError, which names the file.
-        """
-        return self.entries.read(version)
-
     def go_on_from(self, image: Image, log_id: str) -> None:
         """Go on from `image` as if it was read; repair has built it without damaged files."""
         self._image, self._log_id, self._looked_ms = image, log_id, self.clock.boot_ms()
@@ -351,10 +344,8 @@ class FollowedLog:
         if version < 0:
             return self._empty()
         entry = self.entries.read(version)
-        if entry is None:
-            return None
         fold = fold_of(entry)
-        if fold is None:
+        if entry is None or fold is None:
             return None
         self._log_id = entry.log
         try:

@@ -59,7 +59,7 @@ class NaiveTopic:
         self._ends: dict[int, int] = {}
         found = Catalog(open_files(str(log_dir))).log
         for number in range(version + 1):
-            entry = found.read_entry(number)
+            entry = found.entries.read(number)
             assert entry is not None
             for edit in entry.edits:
                 for one in edit.topics.values():

@@ -27,16 +27,6 @@ Encoder = Callable[[Any], Any]
 """Returns the JSON value of a field; None for a value that a reader might not decode as it is."""
 
 
-def appends_json(edit: Edit) -> Json | None:
-    """Return the object of `edits.edit_json`, for an edit of appends and transactions; else None.
-
-    `edits.edit_of` returns an edit that is equal to this one, except for the times of producers'
-    states and of transactional ids, which an image sets. None also for a value that cannot be read
-    back.
-    """
-    return _edit_json(edit)
-
-
 def _encoder(
     kind: type[Edit | TopicEdit], encoders: Mapping[str, Encoder], *untold: str
 ) -> Callable[[Any], Json | None]:
@@ -124,7 +114,7 @@ _topic_json: Final = _encoder(
         "producers": _producers_json,
     },
 )
-_edit_json: Final = _encoder(
+appends_json: Final = _encoder(
     Edit,
     {
         "operation": _operation,
@@ -135,3 +125,8 @@ _edit_json: Final = _encoder(
     },
     "parameters",
 )
+"""Returns the object of `edits.edit_json`, for an edit of appends and transactions; else None.
+
+`edits.edit_of` returns an edit that is equal to this one, except for the times of producers' states
+and of transactional ids, which an image sets. None also for a value that cannot be read back.
+"""

@@ -20,7 +20,7 @@ from sparklog.metadata.codec.types import (
     Json,
     Member,
     all_of,
-    by_partition,
+    by_number,
     check_integers,
     check_names,
     flag,
@@ -234,18 +234,18 @@ _TOPIC: Final = {
     "description": Member(lambda value: _object(value, _DESCRIPTION), _description),
     "segments": _SEGMENTS,
     "replace": _SEGMENTS,
-    "partitions": by_partition(list, lambda one: PartitionState(*integers(one))),
-    "transactions": by_partition(lists, all_of(lambda one: OpenTransaction(*integers(one)))),
-    "epochs": by_partition(lists, all_of(lambda one: EpochStart(*integers(one)))),
+    "partitions": by_number(list, lambda one: PartitionState(*integers(one))),
+    "transactions": by_number(lists, all_of(lambda one: OpenTransaction(*integers(one)))),
+    "epochs": by_number(lists, all_of(lambda one: EpochStart(*integers(one)))),
     "remove": _KEYS,
     "removed_ms": INTEGER,
     "forget": _KEYS,
     "forget_receipts_before_ms": INTEGER,
     "vacuum_horizon_ms": INTEGER,
-    "leader_epochs": by_partition(same, integer),
+    "leader_epochs": by_number(same, integer),
     "allow_gaps": Member(same, flag),
     "receipts": Member(_receipts_json, _receipts),
-    "producers": by_partition(
+    "producers": by_number(
         lambda states: [producer_json(one) for one in states], all_of(_producer_of)
     ),
     "forget_producers_before_ms": INTEGER,
@@ -268,10 +268,7 @@ _EDIT: Final = {
     "brokers": Member(
         lambda value: {str(node_id): _broker_json(one) for node_id, one in value.items()}, _brokers
     ),
-    "replaces": Member(
-        lambda value: {str(node_id): one for node_id, one in value.items()},
-        lambda value: {int(node_id): one for node_id, one in texts(value).items()},
-    ),
+    "replaces": by_number(same, text),
     "users": Member(_users_json, _users),
     "transactional_ids": TRANSACTIONAL_IDS,
     "added_to_transactions": ADDED,

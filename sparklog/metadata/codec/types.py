@@ -106,8 +106,8 @@ def all_of(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: tuple(map(decode, listed(value)))
 
 
-def by_partition(encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> Member:
-    """Return the Member of a mapping by partition, whose values `encode` and `decode` convert."""
+def by_number(encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> Member:
+    """Return the Member of a mapping by number, whose values `encode` and `decode` convert."""
     return Member(
         lambda value: {str(number): encode(one) for number, one in value.items()},
         lambda value: {int(number): decode(one) for number, one in mapping(value).items()},

@@ -134,12 +134,12 @@ def _of_row(row: Mapping[str, Any]) -> HistoryRecord:
     )
 
 
-def required_entry(log: FollowedLog, version: int) -> Entry:
-    """Return an entry. Raises CorruptMetadataError if it is missing."""
-    entry = log.read_entry(version)
-    if entry is None:
+def required(log: FollowedLog, version: int) -> ReadEntry:
+    """Return an entry whose edits are not decoded. Raises CorruptMetadataError if it is missing."""
+    read = log.entries.parsed(version)
+    if read is None:
         raise CorruptMetadataError(f"{entry_path(version)} is missing")
-    return entry
+    return read
 
 
 def unfolded_entry(log: FollowedLog, fold: FoldEdit, version: int) -> Entry:
@@ -148,7 +148,7 @@ def unfolded_entry(log: FollowedLog, fold: FoldEdit, version: int) -> Entry:
     An entry of another writer gets the id and the time of the entry before it, as in the image, so
     that times never go down. Raises CorruptMetadataError if an entry is missing.
     """
-    entry = required_entry(log, version)
+    entry = required(log, version).decoded()
     if not entry.is_foreign:
         return entry
     _, entry_id, timestamp_ms = _own_before(log, fold, version)
@@ -166,9 +166,7 @@ def unfolded_records(
     """
     before: HistoryRecord | None = None
     for version in range(image.fold.cover + 1, image.version + 1):
-        read = log.entries.parsed(version)
-        if read is None:
-            raise CorruptMetadataError(f"{entry_path(version)} is missing")
+        read = required(log, version)
         if read.entry.is_foreign:
             record = record_of(unfolded_entry(log, image.fold, version))
         else:
@@ -197,7 +195,7 @@ def _replaced(version: int, found: str, followed: str) -> CorruptMetadataError:
 def _own_before(log: FollowedLog, fold: FoldEdit, version: int) -> Stamp:
     """Return the stamp of the newest entry below `version` that sparklog wrote."""
     for number in range(version - 1, fold.cover, -1):
-        before = required_entry(log, number)
+        before = required(log, number).decoded()
         if not before.is_foreign:
             return before.stamp
     return log.runs.image(fold).stamp if fold.runs else NO_STAMP
@@ -278,7 +276,8 @@ def continued(
     cover = entries[-1].version
     due = max(CUT_EVERY, cuts[-1].rows) if cuts else CUT_EVERY
     if cover - (cuts[-1].to_version if cuts else oldest - 1) >= due or (oldest and not cuts):
-        cuts.append(_write_cut(log, runs, cover))
+        rows = log.runs.outline(runs)
+        cuts.append(log.runs.write(rows, (cover, cover), log.clock.now_ms(), CUTS))
     return (*past, *cuts)
 
 
@@ -364,11 +363,6 @@ def write(files: Files, rows: pa.Table, span: tuple[int, int], now_ms: int) -> R
     )
     data = sink.getvalue().to_pybytes()
     return put_run(files, HISTORY, data, span, rows.num_rows, now_ms)
-
-
-def _write_cut(log: FollowedLog, runs: Sequence[RunFile], cover: int) -> RunFile:
-    rows = log.runs.outline(runs)
-    return log.runs.write(rows, (cover, cover), log.clock.now_ms(), CUTS)
 
 
 def without_damaged(fold: FoldEdit, damaged: Collection[str]) -> tuple[RunFile, ...]:

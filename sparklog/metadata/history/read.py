@@ -41,6 +41,13 @@ class PartitionCut(NamedTuple):
     log_end_offset: int
     cleaner_offset: int
 
+    @classmethod
+    def of(cls, log: PartitionLog) -> "PartitionCut":
+        """Return the numbers of a log as of its image."""
+        return cls(
+            log.log_start_offset, log.last_stable_offset, log.log_end_offset, log.cleaner_offset
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class TopicCut:
@@ -55,7 +62,6 @@ class Cut:
     """All topics as one commit left them, by topic id."""
 
     version: int
-    timestamp_ms: int
     topics: Mapping[str, TopicCut]
 
 
@@ -167,11 +173,12 @@ def cut_at(log: FollowedLog, version: int) -> Cut:
         # A cut has no transactional ids, so none whose transaction could grow.
         edits = [replace(edit, added_to_transactions=NOTHING) for edit in record.edits]
         past = past.apply(edits, record.stamp)
-    found = {
-        topic_id: _topic_cut(topic.description, topic.partitions)
-        for topic_id, topic in past.topics.items()
-    }
-    return Cut(version, past.stamp.timestamp_ms, found)
+    found = {}
+    for topic_id, topic in past.topics.items():
+        logs = sorted(topic.partitions.items())
+        numbers = {number: PartitionCut.of(log) for number, log in logs}
+        found[topic_id] = TopicCut(topic.description, numbers)
+    return Cut(version, found)
 
 
 def check_readable(cut: PartitionCut, log: PartitionLog, version: int) -> None:
@@ -186,16 +193,6 @@ def check_readable(cut: PartitionCut, log: PartitionLog, version: int) -> None:
                 f"and is {now} now",
                 partition=log.partition,
             )
-
-
-def _topic_cut(description: TopicDescription, logs: Mapping[int, PartitionLog]) -> TopicCut:
-    numbers = {
-        number: PartitionCut(
-            log.log_start_offset, log.last_stable_offset, log.log_end_offset, log.cleaner_offset
-        )
-        for number, log in sorted(logs.items())
-    }
-    return TopicCut(description, numbers)
 
 
 def _base(log: FollowedLog, image: Image, version: int) -> Image:

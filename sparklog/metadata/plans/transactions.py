@@ -356,32 +356,25 @@ def to_abort_in(image: Image, place: TransactionPartition, producer: Producer) -
     return Ending(before, before, False, producer.epoch)
 
 
-def _ended(
-    known: TransactionalId, status: TransactionStatus, producer: Producer, last: Producer = NOBODY
-) -> TransactionalId:
-    return known._replace(
+def _ending(
+    image: Image, known: TransactionalId, *, is_commit: bool, bumps: bool, random_start: int
+) -> Ending:
+    producer, last = Producer(known.producer_id, known.epoch), NOBODY
+    marker_epoch, next_id = known.epoch, None
+    if bumps:
+        marker_epoch = min(known.epoch + 1, EPOCH_MAX)
+        producer, last = Producer(known.producer_id, marker_epoch), producer
+        if known.is_exhausted:
+            fresh = fresh_producer_id(image, random_start)
+            producer, next_id = Producer(fresh, 0), fresh + 1
+    after = known._replace(
         producer_id=producer.producer_id,
         epoch=producer.epoch,
-        status=status,
+        status=TransactionStatus.COMMITTED if is_commit else TransactionStatus.ABORTED,
         last_producer_id=last.producer_id,
         last_epoch=last.epoch,
         partitions=(),
         groups=(),
         offsets=(),
     )
-
-
-def _ending(
-    image: Image, known: TransactionalId, *, is_commit: bool, bumps: bool, random_start: int
-) -> Ending:
-    status = TransactionStatus.COMMITTED if is_commit else TransactionStatus.ABORTED
-    producer, next_id = Producer(known.producer_id, known.epoch), None
-    if not bumps:
-        return Ending(known, _ended(known, status, producer), is_commit, known.epoch)
-    marker_epoch = min(known.epoch + 1, EPOCH_MAX)
-    bumped = Producer(known.producer_id, marker_epoch)
-    if known.is_exhausted:
-        fresh = fresh_producer_id(image, random_start)
-        bumped, next_id = Producer(fresh, 0), fresh + 1
-    after = _ended(known, status, bumped, last=producer)
     return Ending(known, after, is_commit, marker_epoch, next_id)

@@ -119,8 +119,8 @@ class RunReader:
     Raises CorruptMetadataError, which names the file, if size, checksums or rows are wrong.
     """
 
-    def __init__(self, files: Files, path: str, run: RunFile) -> None:
-        self.path = path
+    def __init__(self, files: Files, run: RunFile) -> None:
+        self.path = f"{CLUSTER_METADATA}/{run.path}"
         self._files = files
         self._metadata = self._parsed(run)
         self.groups = self._read_groups()

@@ -4,15 +4,14 @@ A run holds the keys that entries `from` to `to` touched, as `to` left them (`fi
 If several runs have a key, its newest row counts (`rows`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.names import RUNS
 from sparklog.metadata.runs.file import RunReader, parquet_of, put_run
 from sparklog.metadata.runs.rows import merged
@@ -37,11 +36,13 @@ class Runs:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._reader = lru_cache(64)(partial(_opened_reader, files))
+        self._reader = lru_cache(64)(lambda run: RunReader(files, run))
 
     def image(self, fold: FoldEdit) -> Image:
         """Return the image as of the fold's cover; no topic is opened."""
-        return image_of(fold, self.newest(fold.runs, None))
+        readers = [self._reader(run) for run in reversed(fold.runs)]
+        tables = [reader.read(reader.log_dir_groups()) for reader in readers]
+        return image_of(fold, merged(tables, drops_gone=True))
 
     def opened(self, fold: FoldEdit, topics: Mapping[str, TopicImage]) -> dict[str, TopicImage]:
         """Open topics: read their rows in the runs, and apply their waiting edits.
@@ -67,20 +68,6 @@ class Runs:
             for topic, content in contents(of_batch, rows):
                 opened[topic.description.topic_id] = topic.opened(content)
         return opened, count
-
-    def newest(self, runs: Sequence[RunFile], topics: Iterable[str] | None) -> pa.Table:
-        """Return the rows that count: the newest of each key, unless the key is gone.
-
-        With `topics` (ids) these are the rows of these topics, sorted as in a run; else the log
-        dir's own rows.
-        """
-        readers = [self._reader(run) for run in reversed(runs)]
-        if topics is None:
-            tables = [reader.read(reader.log_dir_groups()) for reader in readers]
-        else:
-            wanted = sorted(topics)
-            tables = [_Session(reader).rows_of(wanted) for reader in readers]
-        return merged(tables, drops_gone=True)
 
     def whole(self, run: RunFile) -> pa.Table:
         """Return all rows of a run (RUN_SCHEMA), checked against every checksum."""
@@ -108,10 +95,6 @@ class Runs:
         return put_run(self._files, directory, parquet_of(rows), span, rows.num_rows, now_ms)
 
 
-def _opened_reader(files: Files, run: RunFile) -> RunReader:
-    return RunReader(files, f"{CLUSTER_METADATA}/{run.path}", run)
-
-
 class _Session:
     """Reads topics of one run, in the order of their ids."""
 
@@ -125,11 +108,10 @@ class _Session:
         return [group.last_topic for group in self._reader.groups if group.last_topic is not None]
 
     def rows_of(self, topics: Sequence[str]) -> pa.Table:
-        """Return the rows of these topics; `topics` are ids in ascending order."""
+        """Return the rows of these topics; `topics` are ids in ascending order, at least one."""
         tables = [self._reader.read([])]
         wanted = strings_of(topics)
-        groups = self._reader.topic_groups(topics[0], topics[-1]) if topics else []
-        for at in groups:
+        for at in self._reader.topic_groups(topics[0], topics[-1]):
             table = self._group(at)
             is_wanted = pc.is_in(table.column("topic_id"), wanted)
             tables.append(table if pc.all(is_wanted).as_py() else table.filter(is_wanted))

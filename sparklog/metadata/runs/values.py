@@ -191,14 +191,7 @@ _SCHEMAS: Final = {
             "producers_from_ms",
             "producers_from_id",
         ),
-        PRODUCER: (
-            "topic_id",
-            "partition",
-            "producer_id",
-            "producer_epoch",
-            "used_ms",
-            "batches",
-        ),
+        PRODUCER: ("topic_id", "partition", "producer_id", "producer_epoch", "used_ms", "batches"),
         RECEIPT: ("topic_id", "app_id", "is_versioned", *Receipt._fields),
         SHARED: ("log_path", *SharedSegmentState._fields),
     }.items()

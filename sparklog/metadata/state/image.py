@@ -25,7 +25,6 @@ from sparklog.metadata.state.edit import (
     Lease,
     LogVersion,
     Stamp,
-    TopicEdit,
 )
 from sparklog.metadata.state.partition_log import PartitionLog, Slice
 from sparklog.metadata.state.topic_image import (
@@ -222,21 +221,15 @@ def _ended(known: tuple[LogVersion, ...], edit: Edit, stamp: Stamp) -> tuple[Log
 def _topics_after(image: Image, edit: Edit, stamp: Stamp) -> Map[str, TopicImage]:
     topics = image.topics.mutate()
     for topic_id, of_topic in edit.topics.items():
-        topics[topic_id] = _topic_after(topics.get(topic_id), topic_id, of_topic, stamp)
+        known = topics.get(topic_id)
+        if known is None:
+            if of_topic.description is None:
+                raise UsageError(f"an edit of a topic that does not exist: {topic_id}")
+            known = TopicImage(of_topic.description, stamp.version)
+        topics[topic_id] = known.apply(of_topic, stamp)
     for topic_id in edit.forget_topics:
         topics.pop(topic_id, None)
     return topics.finish()
-
-
-def _topic_after(
-    known: TopicImage | None, topic_id: str, edit: TopicEdit, stamp: Stamp
-) -> TopicImage:
-    """Return a topic after an edit of it; None is a topic that the edit makes."""
-    if known is None:
-        if edit.description is None:
-            raise UsageError(f"an edit of a topic that does not exist: {topic_id}")
-        known = TopicImage(edit.description, stamp.version)
-    return known.apply(edit, stamp)
 
 
 def _without_folded(topics: Map[str, TopicImage], cover: int) -> Map[str, TopicImage]:

@@ -57,12 +57,10 @@ class SegmentChanges:
         self.replaced: list[SegmentEntry] = []
         self.removed: list[SegmentKey] = []
 
-    def appended(self, end_offset: int) -> list[SegmentEntry]:
-        """Return the added segments at the log's end, in offset order."""
-        return [entry for entry in self.added if entry.base_offset >= end_offset]
-
-    def applied(self, live: LiveSegments, end_offset: int) -> tuple[LiveSegments, TakenOut]:
-        """Return the live segments after the changes, and the segments taken out.
+    def applied(
+        self, live: LiveSegments, end_offset: int
+    ) -> tuple[LiveSegments, list[SegmentEntry], TakenOut]:
+        """Return the live segments after the changes, those appended, and those taken out.
 
         `end_offset` is the log end offset before the changes.
         """
@@ -71,8 +69,8 @@ class SegmentChanges:
             inside = [entry for entry in self.added if entry.base_offset < end_offset]
             gone = [*self.removed, *(entry.key for entry in self.replaced)]
             live, taken_out = live.changed(gone, [*inside, *self.replaced])
-        appended = self.appended(end_offset)
-        return (live.appended(appended) if appended else live), taken_out
+        appended = [entry for entry in self.added if entry.base_offset >= end_offset]
+        return (live.appended(appended) if appended else live), appended, taken_out
 
 
 def changes_by_partition(edit: TopicEdit) -> dict[int, SegmentChanges]:
@@ -258,8 +256,7 @@ class PartitionLog:
         number, state, live, taken_out = self.partition, self.state, self.live, _NOTHING
         epochs = edit.epochs.get(number, self.epochs)
         if changes is not None:
-            live, taken_out = changes.applied(live, state.log_end_offset)
-            appended = changes.appended(state.log_end_offset)
+            live, appended, taken_out = changes.applied(live, state.log_end_offset)
             if appended:
                 epochs = _assigned(epochs, edit.leader_epochs.get(number), appended[0].base_offset)
                 state = state.ending_at(appended[-1].next_offset)

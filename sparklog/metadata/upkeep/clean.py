@@ -112,8 +112,7 @@ def _aged_fold(log: MetadataLog, listed: Sequence[FileStat]) -> tuple[int, FoldE
     # A backup copies the runs of the newest fold that its version has, and the entries behind it.
     kept = pinned(log.image(), log.clock.now_ms()).version
     version = max((one for one in published if kept is None or one <= kept), default=-1)
-    entry = log.read_entry(version) if version >= 0 else None
-    fold = None if entry is None else fold_of(entry)
+    fold = fold_of(log.entries.read(version)) if version >= 0 else None
     return None if fold is None else (version, fold)
 
 

@@ -86,10 +86,10 @@ class Diagnosis:
     """The state of the files. `log` is None if no stretch of entries can be opened.
 
     `entries` are the versions of all entries. `aside` are the paths to put aside. `damaged` are
-    damaged files that the newest fold names, as paths below `__cluster_metadata`; with
-    `is_run_damaged` not only history is. `rebuilt` is the image of the last entry, made without
-    damaged runs; None if no run is damaged, or if the image cannot be made without them. With
-    `is_misled` the hints must be written anew: they, the entries or the marks have problems.
+    damaged files that the newest fold names, as paths below `__cluster_metadata`. `rebuilt` is the
+    image of the last entry, made without damaged runs; None if no run is damaged, or if the image
+    cannot be made without them. With `is_misled` the hints must be written anew: they, the entries
+    or the marks have problems.
     """
 
     problems: list[Problem]
@@ -97,7 +97,6 @@ class Diagnosis:
     entries: list[int]
     aside: list[str]
     damaged: frozenset[str] = frozenset()
-    is_run_damaged: bool = False
     rebuilt: Image | None = None
     is_misled: bool = False
 
@@ -124,7 +123,7 @@ def diagnose(files: Files, clock: Clock) -> Diagnosis:
     _judge_entries(seen, log, broken)
     _judge_checkpoints(reader, seen, log, listed, hints)
     if log.newest is not None:
-        _judge_runs(reader, seen, log)
+        _judge_runs(reader, seen, log, *log.newest)
     return seen
 
 
@@ -173,7 +172,7 @@ def _stretches(reader: MetadataLog, versions: list[int], broken: dict[int, str])
 
 def _read(reader: MetadataLog, version: int, broken: dict[int, str]) -> Entry | None:
     try:
-        return reader.read_entry(version)
+        return reader.entries.read(version)
     except UnsupportedFeatureError:
         raise
     except (CorruptMetadataError, LogDirError, MissingFileError) as error:
@@ -222,7 +221,7 @@ def _checkpoint_problem(reader: MetadataLog, log: Stretch, version: int) -> str:
     """Return the problem of a checkpoint; "" also for one that was cleaned after the listing."""
     if version > log.last:
         return "a checkpoint of an entry that is lost"
-    entry = reader.read_entry(version) if version in log.folds else None
+    entry = reader.entries.read(version) if version in log.folds else None
     if entry is None:
         return ""  # that is gone, too, or is being deleted
     try:
@@ -268,24 +267,23 @@ def _put_aside(seen: Diagnosis, path: str, text: str) -> None:
 # ------------------------------------------------------------------------------- the fold's files
 
 
-def _judge_runs(reader: MetadataLog, seen: Diagnosis, log: Stretch) -> None:
-    """Check every page of the files that the newest fold names."""
-    assert log.newest is not None  # noqa: S101 - asked before
-    version, fold = log.newest
+def _judge_runs(
+    reader: MetadataLog, seen: Diagnosis, log: Stretch, version: int, fold: FoldEdit
+) -> None:
+    """Check every page of the files that the newest fold, that of `version`, names."""
     damaged = {
         run.path: text for run in (*fold.runs, *fold.history) if (text := run_problem(reader, run))
     }
     if not damaged:
         return
     seen.damaged = frozenset(damaged)
-    seen.is_run_damaged = any(run.path in damaged for run in fold.runs)
-    if seen.is_run_damaged:
+    runs = damaged.keys() & {run.path for run in fold.runs}
+    if runs:
         sound = replace(fold, history=tuple(r for r in fold.history if r.path not in damaged))
         bases = [one for at, one in sorted(log.folds.items(), reverse=True) if at < version]
         seen.rebuilt = rebuilt(reader, sound, bases, log.last)
-    runs = {run.path for run in fold.runs}
+    is_mendable = not runs or seen.rebuilt is not None
     for path, text in damaged.items():
-        is_mendable = not seen.is_run_damaged or seen.rebuilt is not None
         rest = "" if path in runs or not is_mendable else "; the history before it is lost"
         seen.problems.append(Problem(f"{CLUSTER_METADATA}/{path}", text + rest, is_mendable))
 

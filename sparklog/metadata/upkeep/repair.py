@@ -23,7 +23,7 @@ from sparklog.errors import CommitConflictError, CorruptMetadataError
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.history.files import (
     continued,
-    required_entry,
+    required,
     stored_record_of,
     unfolded_entry,
     without_damaged,
@@ -126,7 +126,7 @@ def _published(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:
         return []
     log = MetadataLog(files, clock)
     version, made = newest
-    log.go_on_from(Image(fold=made), required_entry(log, version).log)
+    log.go_on_from(Image(fold=made), required(log, version).decoded().log)
     publish(log, version, made)
     return [f"checkpoint and hint of version {version} are written anew"]
 

@@ -74,7 +74,7 @@ def images(catalog: Catalog, last: int) -> Iterator[tuple[int, Image]]:
     """Yield the image of each version up to the last; all entries must be there."""
     image = Image()
     for version in range(last + 1):
-        entry = catalog.log.read_entry(version)
+        entry = catalog.log.entries.read(version)
         assert entry is not None, f"entry {version} is gone"
         image = image.apply(entry.edits, entry.stamp)
         yield version, image

@@ -189,7 +189,7 @@ class TestTopics:
         found = self.write(writer, "t", "u", "v")
 
         log = catalog(log_dir).log
-        entry = log.read_entry(before + 1)
+        entry = log.entries.read(before + 1)
         assert found == [[[(0, 0)]]] * 3
         assert log.image().version == before + 1
         assert entry is not None

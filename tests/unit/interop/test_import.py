@@ -365,7 +365,7 @@ class TestAgain:
         interop.run()
 
         log = interop.catalog.log
-        entry = log.read_entry(log.image().version)
+        entry = log.entries.read(log.image().version)
         assert entry is not None
         assert entry.operation == "IMPORT"
         (edit,) = entry.edits

@@ -12,7 +12,6 @@ from sparklog.log.names import CLUSTER_METADATA, random_uuid
 from sparklog.metadata.runs.image_rows import rows_of
 from sparklog.metadata.runs.rows import in_order
 from sparklog.metadata.runs.tables import PRODUCER, RECEIPT
-from sparklog.metadata.state.check import check
 from sparklog.metadata.state.edit import (
     ALL_FILES_MS,
     Edit,
@@ -20,7 +19,6 @@ from sparklog.metadata.state.edit import (
     Lease,
     Receipt,
     ReceiptKey,
-    RunFile,
     Stamp,
     TopicEdit,
 )
@@ -32,6 +30,7 @@ from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 from tests.metadata_logs import TOPIC_ID, World, appended, read, segment
+from tests.repairing import flip
 
 
 @pytest.fixture
@@ -68,7 +67,6 @@ class TestFold:
     def test_nothing_at_all_is_none(self) -> None:
         world = World(MemoryFiles())
         world.log.go_on_from(Image(Stamp(1, "x", 0), fold=FoldEdit(1, 0, ())), "")
-        world.log.read_entry = lambda _: None  # type: ignore[method-assign, assignment] # as if it were gone
 
         assert fold(world.log) is None
 
@@ -120,9 +118,7 @@ class TestFold:
         fold(world.log)
         [run] = world.log.image().fold.runs
         topics_at = world.log.runs._reader(run).groups[-1].start
-        path = Path(world.files.uri, CLUSTER_METADATA, run.path)
-        data = path.read_bytes()
-        path.write_bytes(data[:topics_at] + bytes([data[topics_at] ^ 1]) + data[topics_at + 1 :])
+        flip(world, f"{CLUSTER_METADATA}/{run.path}", topics_at)
         log = world.fresh()
         description = replace(log.image().topics[TOPIC_ID].description, deleted_ms=2)
         deletion = {TOPIC_ID: TopicEdit(description=description)}
@@ -136,9 +132,7 @@ class TestFold:
         fold(world.log)
         [run] = world.log.image().fold.runs
         end = world.log.runs._reader(run).groups[-1].end
-        path = Path(world.files.uri, CLUSTER_METADATA, run.path)
-        data = path.read_bytes()
-        path.write_bytes(data[: end - 1] + bytes([data[end - 1] ^ 1]) + data[end:])
+        flip(world, f"{CLUSTER_METADATA}/{run.path}", end - 1)
         world.produce(3)
 
         with pytest.raises(CorruptMetadataError, match="checksum: run sparklog verify --repair"):
@@ -322,16 +316,6 @@ class TestIsDue:
         fold(world.log)
         fresh.image()
         assert fresh.bytes_behind == world.log.bytes_behind == 0
-
-
-class TestTheHorizon:
-    def test_older_runs_are_refused(self) -> None:
-        path = "_runs/0-0-00000000-0005-7c3e-9f00-000000000000.parquet"
-        image = Image(Stamp(3, "x", 0), horizon_ms=10)
-        made = FoldEdit(2, -1, (RunFile(path, 1, 1, 1, 0, 2),))
-
-        with pytest.raises(LateWriterError, match="written before the vacuum horizon 10"):
-            check(image, Edit(operation="FOLD", fold=made))
 
 
 def test_constants_are_those_of_the_design() -> None:

@@ -11,12 +11,13 @@ from deltalake import DeltaTable, QueryBuilder
 from sparklog.errors import CorruptMetadataError, LogDirError, StorageError
 from sparklog.log.names import CLUSTER_METADATA
 from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.runs.rows import merged
 from sparklog.metadata.state.edit import Edit
 from sparklog.metadata.state.transactions import TransactionalId
 from sparklog.metadata.upkeep.fold import fold
 from sparklog.metadata.upkeep.repair import problems
 from sparklog.storage.local import LocalFiles
-from tests.metadata_logs import TOPIC_ID, World, names, read
+from tests.metadata_logs import World, names, read
 
 PAGE = (Path(__file__).parents[3] / "docs" / "format.md").read_text(encoding="utf-8")
 
@@ -50,11 +51,10 @@ class TestForOthers:
 
     def test_the_query_returns_the_rows_of_the_image(self, world: World, table: str) -> None:
         rows = newest_rows(DeltaTable(table))
-        image = world.log.image()
-        expected = world.log.runs.newest(image.fold.runs, None).num_rows
-        expected += world.log.runs.newest(image.fold.runs, [TOPIC_ID]).num_rows
+        runs = reversed(world.log.image().fold.runs)
+        expected = merged([world.log.runs.whole(run) for run in runs], drops_gone=True)
 
-        assert len(rows) == expected
+        assert len(rows) == expected.num_rows
         partitions = [row for row in rows if row["kind"] == "partition"]
         ends = {row["partition"]: row["log_end_offset"] for row in partitions}
         assert ends == {0: 20, 1: 30, 2: 30, 3: 30}

@@ -64,7 +64,7 @@ class TestWhileTheLogDirIsReplaced:
         self.refuse(slept, f"{entry_path(version)}: the entry does not match its checksum")
 
     def test_by_another_newest_entry(self, slept: World) -> None:
-        newest = slept.fresh().read_entry(6)
+        newest = slept.fresh().entries.read(6)
         assert newest is not None
         assert newest.edits_json is not None
         other = encode(replace(newest, id="0" * 24), newest.edits_json)

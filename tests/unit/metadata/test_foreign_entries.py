@@ -4,12 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.metadata.history.read import (
-    cut_at,
-    history,
-    record_at,
-    version_at,
-)
+from sparklog.metadata.history.read import history, record_at, version_at
 from sparklog.metadata.names import entry_path
 from sparklog.metadata.runs.image_rows import rows_of
 from sparklog.metadata.runs.rows import in_order
@@ -55,7 +50,6 @@ class TestForeignEntries:
         for time in times:
             newest = max(one.version for one in found if one.timestamp_ms == time)
             assert version_at(world.log, time) == newest
-        assert cut_at(world.log, version).timestamp_ms == times[version]
 
     def test_right_behind_a_fold_have_the_time_that_the_runs_tell(self, world: World) -> None:
         """Goal: the entry before may be folded. Method: one is put between a plan and its fold."""

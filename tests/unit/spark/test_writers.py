@@ -61,7 +61,7 @@ def written(writer: BatchWriter | StreamWriter, *values: str, query: str | None 
 def entries_since(log_dir: str, version: int) -> list[Entry]:
     """The entries of the metadata log behind a version."""
     log = catalog(log_dir).log
-    found = (log.read_entry(one) for one in range(version + 1, log.image().version + 1))
+    found = (log.entries.read(one) for one in range(version + 1, log.image().version + 1))
     return [entry for entry in found if entry is not None]
 
 

@@ -28,7 +28,7 @@ def offset(partition: int, at: int = 5) -> PendingOffset:
 
 def newest(catalog: Catalog) -> Edit:
     """The edit of the newest entry."""
-    entry = catalog.log.read_entry(catalog.image().version)
+    entry = catalog.log.entries.read(catalog.image().version)
     assert entry is not None
     (edit,) = entry.edits
     return edit

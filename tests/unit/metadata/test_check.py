@@ -348,7 +348,7 @@ class TestFolds:
         late = replace(FULL, horizon_ms=NOW_MS + 1)
         edit = Edit(operation="FOLD", fold=FoldEdit(1, -1, (RUN,)))
 
-        with pytest.raises(LateWriterError):
+        with pytest.raises(LateWriterError, match="written before the vacuum horizon"):
             check(late, edit)
         check(replace(late, fold=replace(NO_FOLD, runs=(RUN,))), edit)
 

@@ -1,6 +1,8 @@
 """Damaged files, but for runs: found by name, mended where it can be, nothing is deleted."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +44,7 @@ def put_aside(world: World) -> list[str]:
     done = mended(world)
     assert found(world) == []
     assert mended(world) == []
-    fresh = World.__new__(World)
-    fresh.__dict__.update(world.__dict__)
+    fresh = copy(world)
     fresh.log = world.fresh()
     before = fresh.log.image().version
     assert fresh.produce(1) == before + 1
@@ -133,23 +134,16 @@ class TestEntries:
         assert found(world) == [entry_path(14)]
         assert put_aside(world) == [f"{14:020}.json"]
 
-    def test_one_whose_edits_file_is_torn(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(
+        "harm", [partial(damage, keep=9), lambda world, path: world.files.delete(path)]
+    )
+    def test_one_whose_edits_file_is_torn_or_gone(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, harm: Callable[[World, str], None]
     ) -> None:
         monkeypatch.setattr("sparklog.metadata.log.EDITS_BYTES_MAX", 10)
         world.produce(1)
         (edits,) = names(world.files, "_edits")
-        damage(world, f"{CLUSTER_METADATA}/_edits/{edits}", keep=9)
-
-        assert put_aside(world) == [f"{15:020}.json"]
-
-    def test_one_whose_edits_file_is_gone(
-        self, world: World, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("sparklog.metadata.log.EDITS_BYTES_MAX", 10)
-        world.produce(1)
-        (edits,) = names(world.files, "_edits")
-        world.files.delete(f"{CLUSTER_METADATA}/_edits/{edits}")
+        harm(world, f"{CLUSTER_METADATA}/_edits/{edits}")
 
         assert put_aside(world) == [f"{15:020}.json"]
 

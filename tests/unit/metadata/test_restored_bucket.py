@@ -13,23 +13,14 @@ from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.names import RUNS, entry_path
 from sparklog.metadata.upkeep.fold import fold
 from sparklog.storage.memory import MemoryFiles
-from tests.edits import segment
 from tests.metadata_language import (
     TOPIC,
     Put,
     ToldOtherwise,
+    append,
     error_after_success,
     new_log,
-    producing,
-    topic_id,
 )
-
-
-def append(log: MetadataLog) -> int:
-    """Append ten records; return the log end offset."""
-    topic = log.commit(producing(segment()), [topic_id(0)]).image.topic(topic_id(0))
-    assert topic is not None
-    return topic.partition(0).log_end_offset
 
 
 class TestRestoredBucket:

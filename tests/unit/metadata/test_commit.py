@@ -45,13 +45,16 @@ class TestBatches:
     """The requests that wait in one process share one entry."""
 
     @staticmethod
-    def together(log: MetadataLog, *plans: Plan) -> list[Any]:
-        """Commit in a thread each, all in one batch; return answers and errors."""
+    def together(log: MetadataLog, *plans: Plan, topic: str = TOPIC[0]) -> list[Any]:
+        """Commit in a thread each, all in one batch; return answers and errors.
+
+        The first plan reads `topic`, the others the first topic.
+        """
         answers: list[Any] = [None] * len(plans)
 
         def commit(at: int, plan: Plan) -> None:
             try:
-                answers[at] = log.commit(plan, TOPIC)
+                answers[at] = log.commit(plan, TOPIC if at else [topic])
             except BaseException as error:  # noqa: BLE001 - the thread's outcome
                 answers[at] = error
 
@@ -99,25 +102,10 @@ class TestBatches:
             return opened(fold, topics)
 
         fresh.runs.opened = damaged  # type: ignore[method-assign] # wrong on purpose
-        answers: list[Any] = []
-        lease = Edit(operation="X", horizon_ms=5)
+        edit = Edit(operation="X", horizon_ms=5)
+        answers = self.together(fresh, lambda _: Done(), lambda _: edit, topic=topic_id(1))
 
-        def ask() -> None:
-            try:
-                fresh.commit(lambda _: Done(), [topic_id(1)])
-            except CorruptMetadataError as error:
-                answers.append(error)
-
-        thread = Thread(target=ask)
-        with fresh._committing:
-            thread.start()
-            other = Thread(target=lambda: answers.append(fresh.commit(lambda _: lease, TOPIC)))
-            other.start()
-            until(lambda: len(fresh._queue) == 2)
-        thread.join()
-        other.join()
-
-        assert {type(one).__name__ for one in answers} == {"CorruptMetadataError", "Committed"}
+        assert [type(one) for one in answers] == [CorruptMetadataError, Committed]
 
     def test_an_interrupted_leader_leaves_the_others_to_go_on(self) -> None:
         log = new_log()

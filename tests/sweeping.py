@@ -15,7 +15,7 @@ from sparklog.fleet import Fleet, LocalFleet
 from sparklog.log.names import LOG_SUFFIX, segment_name, uuid7
 from sparklog.log_writer import TopicWriter, WriteOptions, plan_write
 from sparklog.log_writer.plan import WritePlan
-from sparklog.maintenance.job import JobContext, Outcome
+from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.maintenance.runner import JobRun, StepReport
 from sparklog.maintenance.vacuuming.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog, topic_directory
@@ -69,6 +69,13 @@ def sweep(
     job = JobRun(name="vacuum", job=vacuum, topics=topics, options=options, dry_run=dry_run)
     swept.code = job.run(JobContext(found, fleet or LocalFleet()), swept.reports.append)
     return swept
+
+
+def planned(log_dir: str, *topics: str, clock: ManualClock | None = None) -> Step:
+    """Return the only step that vacuum plans, tomorrow unless `clock` says otherwise."""
+    context = JobContext(Catalog(LocalFiles(log_dir), clock or later()), LocalFleet())
+    (step,) = vacuum(context, topics, {})
+    return step
 
 
 def remove(log_dir: str, *slots: int, clock: ManualClock | None = None) -> list[SegmentEntry]:

@@ -5,8 +5,11 @@ from functools import partial
 from sparklog.log.names import LOG_SUFFIX
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.verification.verify import verify
+from sparklog.record.markers import ABORT, encode_marker
+from tests.client_batches import NOW_MS, client_batch
 from tests.maintenance import outcome_of
 from tests.partitions import Partition, batch
+from tests.transactions import TRANSACTIONAL
 
 ZERO = {"index.interval.bytes": "0"}
 """The interval of the indexes that tests.partitions writes."""
@@ -25,6 +28,25 @@ def damaged() -> Partition:
     """The same, a byte of its fourth batch turned: offsets 6 and 7."""
     partition = two()
     return partition.flip_byte(partition.path(LOG_SUFFIX, 1), 70)
+
+
+def record(
+    offset: int, producer: int = 7, attributes: int = TRANSACTIONAL, count: int = 1
+) -> bytes:
+    """A batch of a transaction."""
+    return client_batch(
+        "x",
+        producer_id=producer,
+        base_offset=offset,
+        base_sequence=offset,
+        attributes=attributes,
+        record_count=count,
+    )
+
+
+def abort(offset: int) -> bytes:
+    """The marker that aborts the transaction of producer 7."""
+    return encode_marker(ABORT, 7, 0, NOW_MS, offset, 0)
 
 
 def sound(outcome: Outcome) -> bool:

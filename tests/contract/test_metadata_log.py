@@ -14,21 +14,15 @@ from deltalake.exceptions import DeltaError
 
 from sparklog.clock import ManualClock, SystemClock
 from sparklog.metadata.log import MetadataLog
-from sparklog.metadata.state.image import Image
 from sparklog.metadata.upkeep.fold import fold
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 from tests.edits import segment
-from tests.metadata_language import creating, new_log, producing, topic_id, whole
+from tests.metadata_language import TOPIC, creating, ends, new_log, producing, whole
 from tests.naive.metadata import said_by
 
 PROCESSES = 4
 COMMITS = 25
-TOPIC = [topic_id(0)]
-
-
-def ends(image: Image) -> int:
-    return image.topics[topic_id(0)].partition(0).log_end_offset
 
 
 def commit_often(folder: Path, flush: bool) -> list[int]:

@@ -23,7 +23,6 @@ from sparklog.log.vacuum import horizon_above
 from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.maintenance.table_commit import commit_change
 from sparklog.maintenance.vacuuming.deleting import Sum, delete_files, problems_of
-from sparklog.metadata.plans.backups import pinned
 from sparklog.model import TopicDescription
 from sparklog.storage.files import FileStat
 from sparklog.table.delta_log import DELTA_LOG, TOMBSTONES_KEPT_MS
@@ -55,9 +54,8 @@ class _Bounds(NamedTuple):
 
 
 def _bounds(context: JobContext, topic: TopicDescription) -> _Bounds:
-    config = TopicConfig.parse(context.catalog.topic_image(topic).description.configs)
-    now_ms = context.clock.now_ms()
-    needed = pinned(context.catalog.log.last_image, now_ms)
+    image, needed = context.to_vacuum(topic)
+    config, now_ms = TopicConfig.parse(image.description.configs), needed.now_ms
     horizon_ms = max(0, now_ms - config.orphan_retention_ms)
     if needed.version_ms is not None and now_ms - needed.version_ms >= TOMBSTONES_KEPT_MS:
         horizon_ms = 0  # the table no longer tells an orphan from a file that a backup needs

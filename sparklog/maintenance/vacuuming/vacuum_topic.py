@@ -127,8 +127,7 @@ class _Garbage:
             ("expired producers", self.unneeded.producers),
         ):
             if count:
-                row = {"partition": None, "what": what, "count": count}
-                rows.append({**row, "bytes": None, "example": None})
+                rows.append({**Sum(count).as_row(what), "bytes": None})
         return rows
 
 

@@ -211,13 +211,20 @@ def _walks(
         if isinstance(answer, SparklogError):
             settled.problems.append(f"{log.name}: {answer}")
         else:
-            said = dict(log.transactions)
-            unnamed = [
-                Unnamed(number, one, said.get(one.producer_id))
-                for one in starmap(OpenTransaction, sorted(answer.opened.items()))
-                if _lacks(said, one)
-            ]
-            yield Walk(number, some, work.end, answer, unnamed)
+            found = unnamed(number, answer.opened, dict(log.transactions))
+            yield Walk(number, some, work.end, answer, found)
+
+
+def unnamed(partition: int, opened: Mapping[int, int], said: Mapping[int, int]) -> list[Unnamed]:
+    """Return the open transactions that the metadata lack, or have from a later offset on.
+
+    `opened` are those of the log and `said` those of the metadata: first offsets by producer.
+    """
+    return [
+        Unnamed(partition, one, said.get(one.producer_id))
+        for one in starmap(OpenTransaction, sorted(opened.items()))
+        if _lacks(said, one)
+    ]
 
 
 def _lacks(said: Mapping[int, int], one: OpenTransaction) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from copy import copy
 
 from sparklog.log_reader.opened import log_path
-from sparklog.maintenance.verification.ended import Ended, Unnamed, Wrong
+from sparklog.maintenance.verification.ended import Ended, Unnamed, Wrong, unnamed
 from sparklog.maintenance.verification.verified_producers import (
     NEVER,
     NOWHERE,
@@ -120,12 +120,11 @@ class _LogState:
             opened = OpenTransaction(producer, self._opened[producer])
             yield Ended(self.partition, opened, kind, offset)
 
-    def unnamed(self) -> Iterator[Unnamed]:
-        """Yield the open transactions that the image lacks, or has from a later offset on."""
-        for producer, parts in sorted(self._parts.items() if self._is_complete else ()):
-            first, said = parts[0][1].first, self._opened.get(producer)
-            if said is None or said > first:
-                yield Unnamed(self.partition, OpenTransaction(producer, first), said)
+    def unnamed(self) -> list[Unnamed]:
+        """Return the open transactions that the image lacks, or has from a later offset on."""
+        parts = self._parts.items() if self._is_complete else ()
+        opened = {producer: some[0][1].first for producer, some in parts}
+        return unnamed(self.partition, opened, self._opened)
 
     def problems(self) -> Iterator[str]:
         """Yield what the image says wrongly of producers."""

@@ -12,6 +12,7 @@ from sparklog.maintenance.build_index import build_index
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.storage.memory import MemoryFiles
 from tests import edits
+from tests.erasing import flip
 from tests.logs import append, image, log_files, rows
 from tests.maintenance import make_unreadable, new_topic, outcome_of, run
 from tests.partitions import DIRECTORY, NOW_MS, TOPIC, Partition, batch
@@ -133,9 +134,7 @@ class TestFaults:
         for partition in range(2):
             append(log_dir, partition, range(9))
         bad = log_files(log_dir)[0]
-        data = bytearray(bad.read_bytes())
-        data[70] ^= 1
-        bad.write_bytes(data)
+        flip(bad, 70)
         code, (report,) = run(build_index, log_dir, **DEFAULT)
 
         assert (code, report.outcome and len(report.outcome.problems)) == (FAILED, 1)

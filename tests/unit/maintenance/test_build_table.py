@@ -24,6 +24,7 @@ from sparklog.table.delta_log import CHECKPOINT_INTERVAL
 from sparklog.table.marks import Mark
 from sparklog.table.of_topic import VACUUMED, Change, commit
 from tests.compaction import keyed_batch, sent
+from tests.erasing import flip
 from tests.logs import append, append_to, catalog, columns, log_files, rows
 from tests.maintenance import alter, context_of, make_unreadable, run
 from tests.partitions import Partition, batch, marker
@@ -188,10 +189,7 @@ class TestDamage:
         log_dir = topic_with_table(tmp_path / "log", sparklog_shared_segment_max_bytes=0)
         append(log_dir, 0, ["a", "b"])
         append(log_dir, 1, ["c", "d"])
-        path = log_files(log_dir)[0]
-        data = bytearray(path.read_bytes())
-        data[70] ^= 1
-        path.write_bytes(data)
+        flip(log_files(log_dir)[0], 70)
         return log_dir
 
     def test_holds_up_its_own_partition_only(self, damaged: str) -> None:

@@ -1,5 +1,6 @@
 """Compaction over damaged files, failing storage, and beside others who commit."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,13 @@ from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.metadata.state.edit import PartitionState
 from sparklog.storage.memory import MemoryFiles
-from tests.compaction import COMPACTED, Compacted, current
+from tests.compaction import COMPACTED, LARGE, Compacted, current
 from tests.erasing import flip
 from tests.logs import append, image, rows
 from tests.maintenance import context_of, make_unreadable, new_topic, outcome_of, run
+from tests.partitions import Partition
 from tests.sweeping import directory_of
 
-LARGE = "=" + "x" * 300
 KINDS = ("create", "write", "close", "sync", "view")
 
 
@@ -147,12 +148,24 @@ class TestKeyIndex:
         assert problem in found
         assert (log.shown(), log.spans) == (shown, spans)
 
-    @pytest.mark.parametrize("position", [0, 2048, -1])
-    def test_that_is_damaged_stops_the_partition(self, position: int) -> None:
+    @pytest.mark.parametrize(
+        ("harm", "problem"),
+        [
+            (lambda partition, path: partition.flip_byte(path, 0), "checksum"),
+            (lambda partition, path: partition.flip_byte(path, 2048), "checksum"),
+            (lambda partition, path: partition.flip_byte(path, -1), "checksum"),
+            (lambda partition, path: partition.shrink(path, 12), "checksum"),
+            (Partition.remove, "no such file"),
+        ],
+        ids=["first byte", "checksum", "last byte", "cut", "missing"],
+    )
+    def test_that_is_damaged_or_missing_stops_the_partition(
+        self, harm: Callable[[Partition, str], object], problem: str
+    ) -> None:
         log = two_rounds()
-        log.partition.flip_byte(self.index(log), position)
+        harm(log.partition, self.index(log))
 
-        self.check(log, "checksum")
+        self.check(log, problem)
 
     def test_that_is_damaged_is_done_without_when_asked(self) -> None:
         log = two_rounds()
@@ -164,18 +177,6 @@ class TestKeyIndex:
         assert log.shown() == sound.shown()
         log.put("later=1").put("newest=0")
         assert log.compacted().problems == []
-
-    def test_that_is_cut_stops_the_partition(self) -> None:
-        log = two_rounds()
-        log.partition.shrink(self.index(log), 12)
-
-        self.check(log, "checksum")
-
-    def test_that_is_missing_stops_the_partition(self) -> None:
-        log = two_rounds()
-        log.partition.remove(self.index(log))
-
-        self.check(log, "no such file")
 
     def test_whose_size_nobody_knows_stops_the_partition(self) -> None:
         log = two_rounds()

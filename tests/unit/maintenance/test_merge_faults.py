@@ -16,20 +16,13 @@ from sparklog.metadata.state.edit import PartitionState
 from sparklog.model import TopicDescription
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import spans
+from tests.erasing import flip
 from tests.logs import append, image, log_files
 from tests.maintenance import new_topic, outcome_of, run
 from tests.partitions import DIRECTORY, Partition, batch
+from tests.unit.maintenance.test_merge_segments import FOREVER, merge, small
 
-FOREVER = {"segment.ms": str(2**63 - 1)}
 KINDS = ("create", "write", "close", "sync", "view")
-
-merge = partial(outcome_of, merge_segments, configs=FOREVER, seal=False)
-"""Merge, and return the outcome of the only step."""
-
-
-def small() -> Partition:
-    """Three segments of two records each."""
-    return Partition().append(batch(1, 5)).append(batch(4, 2)).append(batch(3, 3))
 
 
 def interrupted(
@@ -54,9 +47,7 @@ class TestFaults:
         for number in range(4):
             append(log_dir, number % 2, range(9))
         bad = log_files(log_dir)[0]
-        data = bytearray(bad.read_bytes())
-        data[position - 5] ^= 1
-        bad.write_bytes(data)
+        flip(bad, position - 5)
         outcome = outcome_of(merge_segments, log_dir, seal=False)
 
         (problem,) = outcome.problems

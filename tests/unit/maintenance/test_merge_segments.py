@@ -19,9 +19,9 @@ from sparklog.maintenance.merging import merge_segments as job
 from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.maintenance.verification.verify import verify
-from sparklog.model import AbortedRange, Codec, SegmentEntry
+from sparklog.model import AbortedRange, Codec
 from sparklog.storage.memory import MemoryFiles
-from tests.edits import spans
+from tests.edits import at, spans
 from tests.logs import append, image, log_files, rows, values
 from tests.maintenance import context_of, make_unreadable, new_topic, outcome_of, run
 from tests.partitions import DIRECTORY, NOW_MS, Partition, batch, marker, message_set, partitions
@@ -72,7 +72,7 @@ class TestLog:
 
     def test_has_one_segment_whose_bytes_are_a_brokers(self) -> None:
         partition = small()
-        data = b"".join(piece(at) for at, piece in ((0, batch(1, 5)), (2, batch(4, 2))))
+        data = b"".join(piece(base) for base, piece in ((0, batch(1, 5)), (2, batch(4, 2))))
         data += batch(3, 3)(4)
 
         merge(partition)
@@ -106,15 +106,11 @@ class TestLog:
         partition.files.link_or_copy(f"{DIRECTORY}/{last.log_path}", f"{DIRECTORY}/{path}")
         longer = last._replace(next_offset=9, record_count=None, log_path=path)
         partition.commit(remove=[last.key], removed_ms=NOW_MS)
-        partition.commit(segments=[shifted(longer, 6)], allow_gaps=True)
+        partition.commit(segments=[at(6, longer)], allow_gaps=True)
         merge(partition)
 
         assert [entry.next_offset for entry in partition.segments] == [11]
         assert partition.end == 11
-
-
-def shifted(entry: SegmentEntry, base_offset: int) -> SegmentEntry:
-    return entry._replace(base_offset=base_offset, next_offset=base_offset + entry.offset_span)
 
 
 class TestRow:

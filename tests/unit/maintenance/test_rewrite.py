@@ -241,21 +241,15 @@ class TestAborted:
 
 class TestFaults:
     @pytest.mark.parametrize("producers", [frozenset(), frozenset({7})])
-    def test_damage_names_its_place(self, producers: frozenset[int]) -> None:
+    @pytest.mark.parametrize(("position", "why"), [(70, "the checks"), (16, "magic")])
+    def test_damage_names_its_place(
+        self, producers: frozenset[int], position: int, why: str
+    ) -> None:
         log = Compacted().put("x=0").put("a=1", "b=1")
         path = log.partition.path(slot=1)
-        log.partition.flip_byte(path, 70)
+        log.partition.flip_byte(path, position)
 
-        with pytest.raises(CorruptRecordError, match=f"^{path}, position 0, offset 1: the checks"):
-            rewritten(log, part(log, 1), last_producers=producers)
-
-    @pytest.mark.parametrize("producers", [frozenset(), frozenset({7})])
-    def test_damage_of_a_header_names_its_place(self, producers: frozenset[int]) -> None:
-        log = Compacted().put("x=0").put("a=1", "b=1")
-        path = log.partition.path(slot=1)
-        log.partition.flip_byte(path, 16)
-
-        with pytest.raises(CorruptRecordError, match=f"^{path}, position 0, offset 1: magic"):
+        with pytest.raises(CorruptRecordError, match=f"^{path}, position 0, offset 1: {why}"):
             rewritten(log, part(log, 1), last_producers=producers)
 
     def test_a_damaged_record_under_a_right_checksum_names_its_place(self) -> None:

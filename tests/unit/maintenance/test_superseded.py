@@ -28,10 +28,9 @@ from sparklog.maintenance.compaction.superseded import (
 )
 from sparklog.record.decode import DecodedRecords
 from sparklog.record.kernels.key_hash import hash_rows
-from tests.compaction import MANY_ROUNDS, Compacted, Rounds, check_rounds, rounds
+from tests.compaction import LARGE, MANY_ROUNDS, Compacted, Rounds, check_rounds, rounds
 from tests.partitions import DIRECTORY, marker
 
-LARGE = "=" + "x" * 300
 EVERYTHING_MEETS, TWO_HASHES, FOUR_HASHES = 0, -(2**63), 0x0101 << 48
 
 

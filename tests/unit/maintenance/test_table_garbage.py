@@ -13,9 +13,7 @@ from sparklog.log.names import uuid7
 from sparklog.maintenance.build_table import build_table
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import executed
-from sparklog.maintenance.table_files import (
-    TIER_FILES,
-)
+from sparklog.maintenance.table_files import TIER_FILES
 from sparklog.maintenance.vacuuming.vacuum import vacuum
 from sparklog.metadata.plans.backups import begun, ended
 from tests.compaction import Compacted
@@ -93,21 +91,21 @@ class TestVacuum:
 
         assert not needed & {*snapshot_of(log.partition).removed}
 
+    def alter(self, log: Compacted, key: str, value: int) -> None:
+        topic = log.partition.image.description
+        changed = replace(topic, configs={**topic.configs, key: str(value)})
+        log.partition.commit(description=changed)
+
     def test_a_checkpoint_lists_what_was_removed_until_readers_are_done(
         self, log: Compacted
     ) -> None:
-        topic = log.partition.image.description
-        configs = {**topic.configs, "sparklog.reader.grace.ms": str(30 * DAY_MS)}
-        log.partition.commit(description=replace(topic, configs=configs))
+        self.alter(log, "sparklog.reader.grace.ms", 30 * DAY_MS)
         removed = set(snapshot_of(log.partition).removed)
         for number in range(12):
             log.put(f"more {number}")
             build(log.context)
-            assert removed <= set(self.vacuumed_names(log, DAY_MS))
+            assert removed <= {path.rpartition("/")[2] for path in self.vacuumed(log, DAY_MS)}
         assert len(removed) == TIER_FILES
-
-    def vacuumed_names(self, log: Compacted, wait_ms: int) -> list[str]:
-        return [path.rpartition("/")[2] for path in self.vacuumed(log, wait_ms)]
 
     def test_a_damaged_table_does_not_keep_the_garbage_of_the_log(self, log: Compacted) -> None:
         stray = f"{DIRECTORY}/t-0/{'0' * 20}.{'0' * 8}-0000-7000-8000-{'0' * 12}.log"
@@ -128,9 +126,7 @@ class TestVacuum:
     def test_obeys_a_delay_that_changed_since_it_began(self, log: Compacted) -> None:
         log.wait(DAY_MS)
         (step,) = vacuum(log.context, ["t"], {})
-        topic = log.partition.image.description
-        configs = {**topic.configs, "sparklog.reader.grace.ms": str(10 * DAY_MS)}
-        log.partition.commit(description=replace(topic, configs=configs))
+        self.alter(log, "sparklog.reader.grace.ms", 10 * DAY_MS)
         step.execute()
 
         assert len(self.paths(log)) == TIER_FILES + 1
@@ -181,14 +177,9 @@ class TestVacuum:
 
     def test_its_horizon_holds_if_the_config_is_changed_meanwhile(self, log: Compacted) -> None:
         log.put("late")
-        configs = {
-            **log.partition.image.description.configs,
-            "sparklog.orphan.retention.ms": "3600000",
-        }
-        hasty = replace(log.partition.image.description, configs=configs)
 
         def happens() -> None:
-            log.partition.commit(description=hasty)
+            self.alter(log, "sparklog.orphan.retention.ms", 3_600_000)
             self.vacuumed(log, 3_600_001)
 
         with pytest.raises(LateWriterError, match="took longer to write"):

@@ -29,6 +29,7 @@ from tests.sweeping import (
     directory_of,
     later,
     make_old,
+    planned,
     put,
     remove,
     sweep,
@@ -168,8 +169,7 @@ class TestRemovedSegments:
         log_dir = new_topic(tmp_path / "log", config=AT_ONCE)
         append(log_dir, 0, range(5))
         remove(log_dir, 0)
-        context = JobContext(Catalog(LocalFiles(log_dir), later()), LocalFleet())
-        (step,) = vacuum(context, ["t"], {})
+        step = planned(log_dir, "t")
         alter(log_dir, sparklog_reader_grace_ms=30 * DAY_MS)
 
         assert executed(step).counts["files"] == 0
@@ -376,8 +376,7 @@ class TestProblems:
 class TestDeletedTopic:
     def test_that_is_deleted_meanwhile_goes_as_a_whole(self, log_dir: str) -> None:
         orphan = put(directory_of(log_dir))
-        context = JobContext(Catalog(LocalFiles(log_dir), later()), LocalFleet())
-        (step,) = vacuum(context, ["t"], {})
+        step = planned(log_dir, "t")
         AdminClient(log_dir).delete_topics(["t"])
 
         assert executed(step) == Outcome(counts={"conflicts": 1})

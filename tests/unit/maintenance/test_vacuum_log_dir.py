@@ -39,6 +39,7 @@ from tests.sweeping import (
     directory_of,
     later,
     make_old,
+    planned,
     put,
     put_shared,
     remove,
@@ -125,8 +126,7 @@ class TestDeletedTopic:
 
     def test_that_came_back_meanwhile_keeps_its_files(self, log_dir: str) -> None:
         delete(log_dir)
-        found = Catalog(LocalFiles(log_dir), later())
-        (step,) = vacuum(JobContext(found, LocalFleet()), ["gone"], {})
+        step = planned(log_dir, "gone")
         AdminClient(log_dir).undelete_topic("gone")
 
         assert step.execute().counts == {"conflicts": 1}
@@ -160,17 +160,14 @@ class TestDeletedTopic:
 
     def test_that_is_forgotten_meanwhile_is_done(self, log_dir: str) -> None:
         delete(log_dir)
-        context = JobContext(Catalog(LocalFiles(log_dir), later()), LocalFleet())
-        (step,) = vacuum(context, ["gone"], {})
+        step = planned(log_dir, "gone")
         sweep(log_dir)
 
         assert step.execute().problems == ()
 
     def test_that_is_deleted_and_forgotten_before_its_step_is_done(self, log_dir: str) -> None:
         written(log_dir, ["orphan"], topic="gone")
-        days = 9 * 24 * 3600 * 1000
-        context = JobContext(Catalog(LocalFiles(log_dir), later(days)), LocalFleet())
-        (step,) = vacuum(context, ["gone"], {})
+        step = planned(log_dir, "gone", clock=later(9 * DAY_MS))
         delete(log_dir)
         sweep(log_dir)
 

@@ -6,16 +6,11 @@ from uuid import UUID
 import pytest
 
 from sparklog.errors import LateWriterError
-from sparklog.fleet import LocalFleet
 from sparklog.log.names import CLUSTER_METADATA, uuid7
 from sparklog.log_writer import commit_write
-from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
-from sparklog.maintenance.vacuuming.vacuum import vacuum
-from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.upkeep.fold import fold
 from sparklog.model import SegmentEntry
-from sparklog.storage.local import LocalFiles
 from tests import edits
 from tests.logs import catalog
 from tests.maintenance import new_topic
@@ -28,6 +23,7 @@ from tests.sweeping import (
     delete,
     later,
     make_old,
+    planned,
     put,
     put_shared,
     sweep,
@@ -176,8 +172,7 @@ class TestSharedSegment:
     def test_is_committed_before_vacuum_reads_the_image_anew(self, log_dir: str) -> None:
         """A writer who names it between the listing and the horizon keeps it."""
         path = put_shared(log_dir)
-        context = JobContext(Catalog(LocalFiles(log_dir), later()), LocalFleet())
-        (step,) = vacuum(context, [], {})
+        step = planned(log_dir)
         add_slices(log_dir, "t", path)
 
         assert step.execute().counts["files"] == 0

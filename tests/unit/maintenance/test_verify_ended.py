@@ -89,6 +89,14 @@ def sent(instance: Instance, *values: str) -> Client:
     return client
 
 
+def wrongly_open(instance: Instance, *values: str, end: str = "commit") -> Client:
+    """A producer whose transaction has ended, though the metadata say that it is open from 0 on."""
+    client = sent(instance, *values)
+    getattr(client, end)()
+    reopen(instance, (client.producer.producer_id, 0))
+    return client
+
+
 def refuse(monkeypatch: pytest.MonkeyPatch, error: SparklogError) -> None:
     """Let every commit fail."""
 
@@ -140,9 +148,7 @@ class TestReport:
 
 class TestRepair:
     def test_shows_what_was_committed(self, instance: Instance) -> None:
-        client = sent(instance, "a", "b")
-        client.commit()
-        reopen(instance, (client.producer.producer_id, 0))
+        client = wrongly_open(instance, "a", "b")
         assert instance.values() == {0: [], 1: []}
         version = instance.catalog.image().version
         outcome = check(instance, repair=True)
@@ -304,9 +310,7 @@ class TestNotRepaired:
     def test_that_another_run_has_closed(
         self, instance: Instance, meanwhile: list[Callable[[], object]]
     ) -> None:
-        client = sent(instance, "a")
-        client.commit()
-        reopen(instance, (client.producer.producer_id, 0))
+        wrongly_open(instance, "a")
         meanwhile += [lambda: None, lambda: check(instance, repair=True)]
         outcome = check(instance, repair=True)
 
@@ -319,9 +323,7 @@ class TestNotRepaired:
         def damaged(_: object) -> Walked:
             raise CorruptRecordError("a byte has turned")
 
-        client = sent(instance, "a")
-        client.commit()
-        reopen(instance, (client.producer.producer_id, 0))
+        client = wrongly_open(instance, "a")
         monkeypatch.setattr(ended, "walked", damaged)
 
         assert check(instance, repair=True).problems == [
@@ -332,9 +334,7 @@ class TestNotRepaired:
     def test_by_a_commit_that_fails(
         self, instance: Instance, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        client = sent(instance, "a")
-        client.commit()
-        reopen(instance, (client.producer.producer_id, 0))
+        client = wrongly_open(instance, "a")
         refuse(monkeypatch, CommitConflictError("others landed first"))
         found = check(instance, repair=True)
 
@@ -345,9 +345,7 @@ class TestNotRepaired:
     def test_of_a_topic_that_vacuum_erases(
         self, instance: Instance, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        client = sent(instance, "a")
-        client.commit()
-        reopen(instance, (client.producer.producer_id, 0))
+        wrongly_open(instance, "a")
         refuse(monkeypatch, TopicClosedError("t is being erased"))
 
         assert check(instance, repair=True) == Outcome(counts={"conflicts": 1})
@@ -356,9 +354,7 @@ class TestNotRepaired:
 def test_the_rows_are_those_of_the_commit(
     instance: Instance, meanwhile: list[Callable[[], object]]
 ) -> None:
-    client = sent(instance, "a", "b")
-    client.abort()
-    reopen(instance, (client.producer.producer_id, 0))
+    wrongly_open(instance, "a", "b", end="abort")
     meanwhile.append(lambda: run(merge_segments, instance.catalog.files.uri, seal=True))
     check(instance, repair=True)
 
@@ -379,9 +375,7 @@ def test_a_plan_that_is_made_again_tells_once(
         assert isinstance(plan(catalog.topic_image(topic)), TopicEdit)
         return commit(catalog, topic, plan, operation=operation)
 
-    client = sent(instance, "a")
-    client.commit()
-    reopen(instance, (client.producer.producer_id, 0))
+    wrongly_open(instance, "a")
     monkeypatch.setattr(Catalog, "commit", commit_late)
 
     assert check(instance, repair=True).counts["repaired"] == 1

@@ -12,9 +12,10 @@ from sparklog.maintenance.merging.merge_segments import merge_segments
 from sparklog.maintenance.verification import ended
 from sparklog.maintenance.verification.ended import Ended, settle
 from sparklog.maintenance.verification.walked import Walked, WalkWork, walked
-from sparklog.metadata.state.edit import Edit, OpenTransaction, TopicEdit
+from sparklog.metadata.state.edit import OpenTransaction
 from sparklog.metadata.state.transactions import TransactionStatus
 from sparklog.record.markers import COMMIT
+from tests.edits import edited
 from tests.maintenance import run
 from tests.transactions import Client, Instance, new_log_dir
 from tests.unit.maintenance.test_verify_ended import check, reopen, sent, set_id
@@ -30,10 +31,17 @@ def instance(tmp_path: Path) -> Instance:
     return new_log_dir(str(tmp_path / "log"), "t", partitions=1)
 
 
+def two_open(instance: Instance) -> tuple[Client, Client]:
+    """Two producers, each with a record, "a" and "b", in an open transaction."""
+    client, other = sent(instance, "a"), Client(instance, "other")
+    other.init()
+    other.produce("b")
+    return client, other
+
+
 def lose(instance: Instance, *left: OpenTransaction) -> None:
     """Let the metadata say that only these transactions are open."""
-    topics = {instance.catalog.topic("t").topic_id: TopicEdit(transactions={0: left})}
-    instance.catalog.log.commit(lambda _: Edit(operation="TEST", topics=topics))
+    edited(instance.catalog, instance.catalog.topic("t"), transactions={0: left})
 
 
 def lose_id(instance: Instance) -> None:
@@ -107,9 +115,7 @@ class TestEntered:
         assert check(instance).problems == []
 
     def test_beside_those_of_others(self, instance: Instance) -> None:
-        client, other = sent(instance, "a"), Client(instance, "other")
-        other.init()
-        other.produce("b")
+        client, other = two_open(instance)
         before = instance.log().transactions
         lose(instance, OpenTransaction(other.producer.producer_id, 1))
         check(instance, repair=True)
@@ -130,9 +136,7 @@ class TestEntered:
         assert instance.log().transactions == ((client.producer.producer_id, 0),)
 
     def test_with_the_end_of_one_that_holds_readers_back(self, instance: Instance) -> None:
-        client, other = sent(instance, "a"), Client(instance, "other")
-        other.init()
-        other.produce("b")
+        client, other = two_open(instance)
         client.commit()
         reopen(instance, (client.producer.producer_id, 0))
         outcome = check(instance, repair=True)
@@ -142,9 +146,7 @@ class TestEntered:
         assert (outcome.problems, instance.values()[0]) == ([], ["a"])
 
     def test_that_only_the_walk_has_found(self, instance: Instance) -> None:
-        client, other = sent(instance, "a"), Client(instance, "other")
-        other.init()
-        other.produce("b")
+        client, _ = two_open(instance)
         client.commit()
         (known,) = reopen(instance, (client.producer.producer_id, 0))
         topic = instance.catalog.topic("t")
@@ -186,9 +188,7 @@ class TestNotEntered:
     def test_nor_is_another_of_the_partition_closed(
         self, instance: Instance, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        client, other = sent(instance, "a"), Client(instance, "other")
-        other.init()
-        other.produce("b")
+        client, other = two_open(instance)
         client.commit()
         said = reopen(instance, (client.producer.producer_id, 0))
         with monkeypatch.context() as patch:

@@ -27,16 +27,18 @@ from sparklog.maintenance.verification.verified_producers import (
     Traces,
 )
 from sparklog.maintenance.verification.verify import verify
-from sparklog.metadata.state.edit import Edit, OpenTransaction, TopicEdit
+from sparklog.metadata.state.edit import OpenTransaction
 from sparklog.metadata.state.producers import ProducerBatch, ProducerState
 from sparklog.model import AbortedRange, SegmentEntry
 from sparklog.record.batches import byte_view
-from sparklog.record.markers import ABORT, encode_marker
+from sparklog.record.markers import ABORT
 from sparklog.record.scan import scan_batches
 from tests.broker_files import emptied_marker
 from tests.client_batches import NOW_MS, client_batch
+from tests.edits import edited
 from tests.maintenance import run
 from tests.transactions import TRANSACTIONAL, Client, Instance, new_log_dir, ready
+from tests.verifying import abort, record
 
 pytestmark = pytest.mark.slow
 
@@ -58,10 +60,7 @@ def told(instance: Instance) -> list[str]:
 
 def change(instance: Instance, **edit: Any) -> None:
     """Let the metadata say something else of the topic."""
-    topic_id = instance.catalog.topic("t").topic_id
-    instance.catalog.log.commit(
-        lambda _: Edit(operation="TEST", topics={topic_id: TopicEdit(**edit)})
-    )
+    edited(instance.catalog, instance.catalog.topic("t"), **edit)
 
 
 def with_spans(entry: SegmentEntry, *spans: tuple[int, int, int]) -> SegmentEntry:
@@ -172,24 +171,6 @@ class TestProducers:
         client.commit()
 
         assert told(instance) == []
-
-
-def record(
-    offset: int, producer: int = 7, attributes: int = TRANSACTIONAL, count: int = 1
-) -> bytes:
-    """A batch of a transaction."""
-    return client_batch(
-        "x",
-        producer_id=producer,
-        base_offset=offset,
-        base_sequence=offset,
-        attributes=attributes,
-        record_count=count,
-    )
-
-
-def abort(offset: int) -> bytes:
-    return encode_marker(ABORT, 7, 0, NOW_MS, offset, 0)
 
 
 def seen(end: int, *windows: Sequence[bytes], opened: Sequence[OpenTransaction] = ()) -> Traces:

@@ -10,6 +10,7 @@ from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.maintenance.verification import verify as verify_module
 from sparklog.maintenance.verification.verify import verify
 from sparklog.storage.memory import MemoryFiles
+from tests.erasing import flip
 from tests.logs import append, log_files, rows
 from tests.maintenance import new_topic, outcome_of
 from tests.partitions import DIRECTORY, NOW_MS, Partition, partitions
@@ -178,10 +179,7 @@ class TestRepair:
         for number in range(4):
             append(log_dir, number % 2, range(9))
         before = rows(log_dir)
-        bad = log_files(log_dir)[0]
-        data = bytearray(bad.read_bytes())
-        data[70] ^= 1
-        bad.write_bytes(data)
+        flip(log_files(log_dir)[0], 70)
         outcome = outcome_of(verify, log_dir, repair=True, records=True)
 
         assert (outcome.counts["damaged"], outcome.counts["repaired"]) == (1, 1)

@@ -6,11 +6,10 @@ import pytest
 from sparklog.log_reader.isolation import AbortedSpan
 from sparklog.maintenance.verification.walked import Walked
 from sparklog.record.batches import byte_view
-from sparklog.record.markers import ABORT, encode_marker, marker_kinds
+from sparklog.record.markers import marker_kinds
 from sparklog.record.scan import scan_batches
 from tests.broker_files import emptied_marker
-from tests.client_batches import NOW_MS, client_batch
-from tests.transactions import TRANSACTIONAL
+from tests.verifying import abort, record
 
 
 def walk(start: int, end: int, *batches: bytes, hides: bool = False) -> Walked:
@@ -19,16 +18,6 @@ def walk(start: int, end: int, *batches: bytes, hides: bool = False) -> Walked:
     found.add(table, marker_kinds(byte_view(data), table), np.full(len(table), hides))
     found.end(end)
     return found
-
-
-def record(offset: int, producer: int = 7, attributes: int = TRANSACTIONAL) -> bytes:
-    return client_batch(
-        "x", producer_id=producer, base_offset=offset, attributes=attributes, base_sequence=offset
-    )
-
-
-def abort(offset: int) -> bytes:
-    return encode_marker(ABORT, 7, 0, NOW_MS, offset, 0)
 
 
 class TestWalk:

@@ -16,17 +16,9 @@ clean part too; here a clean segment without a superseded record stays as it is.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from sparklog.config import TopicConfig
 from sparklog.log.names import OFFSET_MAX
 from sparklog.model import MAX_RELATIVE_OFFSET, SegmentEntry, SegmentKey
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionPolicy:
-    """The topic configs that say when a partition is compacted."""
-
-    min_cleanable_dirty_ratio: float
-    min_compaction_lag_ms: int
-    max_compaction_lag_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +55,7 @@ class CompactionPlan:
 def plan_compaction(
     segments: Sequence[SegmentEntry],
     first_dirty: int,
-    policy: CompactionPolicy,
+    config: TopicConfig,
     now_ms: int,
     *,
     last_stable_offset: int = OFFSET_MAX,
@@ -82,7 +74,7 @@ def plan_compaction(
             continue
         if entry.next_offset > last_stable_offset:
             break
-        if policy.min_compaction_lag_ms > 0 and _is_young(entry, policy, now_ms):
+        if config.min_compaction_lag_ms > 0 and _is_young(entry, config, now_ms):
             break
         dirty.append(entry)
     if not dirty:
@@ -95,19 +87,19 @@ def plan_compaction(
         clean=clean,
         dirty=dirty,
     )
-    is_due = plan.dirty_ratio > policy.min_cleanable_dirty_ratio or _is_overdue(
-        plan, policy, now_ms
+    is_due = plan.dirty_ratio > config.min_cleanable_dirty_ratio or _is_overdue(
+        plan, config, now_ms
     )
     return plan if force or is_due else None
 
 
-def _is_young(entry: SegmentEntry, policy: CompactionPolicy, now_ms: int) -> bool:
+def _is_young(entry: SegmentEntry, config: TopicConfig, now_ms: int) -> bool:
     newest = entry.max_timestamp if entry.max_timestamp >= 0 else entry.created_ms
-    return newest > now_ms - policy.min_compaction_lag_ms
+    return newest > now_ms - config.min_compaction_lag_ms
 
 
-def _is_overdue(plan: CompactionPlan, policy: CompactionPolicy, now_ms: int) -> bool:
-    horizon_ms = now_ms - policy.max_compaction_lag_ms
+def _is_overdue(plan: CompactionPlan, config: TopicConfig, now_ms: int) -> bool:
+    horizon_ms = now_ms - config.max_compaction_lag_ms
     return any(0 < _earliest_ms(entry) < horizon_ms for entry in plan.dirty)
 
 
@@ -119,14 +111,6 @@ def _earliest_ms(entry: SegmentEntry) -> int:
     if entry.max_timestamp > 0 >= (entry.min_timestamp or 0):
         return entry.created_ms
     return -1 if entry.min_timestamp is None else entry.min_timestamp
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentLimits:
-    """The limits of one segment (Cleaner.groupSegmentsBySize)."""
-
-    segment_bytes: int
-    segment_index_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,19 +131,19 @@ class _Group:
             self.time_index_bytes + (entry.time_index_bytes or 0),
         )
 
-    def fits(self, limits: SegmentLimits) -> bool:
+    def fits(self, config: TopicConfig) -> bool:
         """Whether the group may become one segment; a single segment always may."""
         index_bytes = max(self.index_bytes, self.time_index_bytes)
         span = self.entries[-1].next_offset - 1 - self.entries[0].base_offset
         return len(self.entries) == 1 or (
-            self.bytes <= limits.segment_bytes
-            and index_bytes <= limits.segment_index_bytes
+            self.bytes <= config.segment_bytes
+            and index_bytes <= config.segment_index_bytes
             and span <= MAX_RELATIVE_OFFSET
         )
 
 
 def plan_groups(
-    segments: Sequence[SegmentEntry], touched: frozenset[SegmentKey], limits: SegmentLimits
+    segments: Sequence[SegmentEntry], touched: frozenset[SegmentKey], config: TopicConfig
 ) -> list[tuple[SegmentEntry, ...]]:
     """Return the groups of neighbours that are rewritten, each into one segment.
 
@@ -173,10 +157,10 @@ def plan_groups(
     for entry in segments:
         is_touched = entry.key in touched
         may_join = is_open and (is_touched or entry.log_bytes <= groups[-1].bytes)
-        if may_join and groups[-1].with_entry(entry).fits(limits):
+        if may_join and groups[-1].with_entry(entry).fits(config):
             groups[-1] = groups[-1].with_entry(entry)
         elif is_touched:
-            groups.append(_with_those_in_front(_Group().with_entry(entry), alone, limits))
+            groups.append(_with_those_in_front(_Group().with_entry(entry), alone, config))
             alone, is_open = [], True
         else:
             alone.append(entry)
@@ -185,12 +169,12 @@ def plan_groups(
 
 
 def _with_those_in_front(
-    group: _Group, alone: Sequence[SegmentEntry], limits: SegmentLimits
+    group: _Group, alone: Sequence[SegmentEntry], config: TopicConfig
 ) -> _Group:
     """Return the group with the untouched segments just before it that may join it."""
     for entry in reversed(alone):
         grown = group.with_entry(entry, in_front=True)
-        if entry.log_bytes > group.bytes or not grown.fits(limits):
+        if entry.log_bytes > group.bytes or not grown.fits(config):
             break
         group = grown
     return group

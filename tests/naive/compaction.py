@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sparklog.log.compaction import CompactionPolicy, SegmentLimits
+from sparklog.config import TopicConfig
 from sparklog.model import SegmentEntry, SegmentKey
 from tests.naive.records import Record
 
@@ -49,13 +49,13 @@ class NaiveLog:
 def due(
     segments: Sequence[SegmentEntry],
     first_dirty: int,
-    policy: CompactionPolicy,
+    config: TopicConfig,
     now_ms: int,
 ) -> tuple[Segments, Segments] | None:
     """The clean and the dirty segments of a round, asked of each segment alone; None: no round."""
     clean = [one for one in segments[:-1] if one.next_offset <= first_dirty]
     rest = [one for one in segments[:-1] if one not in clean]
-    lag = policy.min_compaction_lag_ms
+    lag = config.min_compaction_lag_ms
     newest = [one.created_ms if one.max_timestamp < 0 else one.max_timestamp for one in rest]
     ripe = [lag <= 0 or time <= now_ms - lag for time in newest]
     dirty = [one for number, one in enumerate(rest) if all(ripe[: number + 1])]
@@ -69,11 +69,11 @@ def due(
             earliest.append(one.min_timestamp)
         elif one.max_timestamp > 0 and one.created_ms > 0:
             earliest.append(one.created_ms)
-    is_overdue = bool(earliest) and min(earliest) < now_ms - policy.max_compaction_lag_ms
-    return (clean, dirty) if ratio > policy.min_cleanable_dirty_ratio or is_overdue else None
+    is_overdue = bool(earliest) and min(earliest) < now_ms - config.max_compaction_lag_ms
+    return (clean, dirty) if ratio > config.min_cleanable_dirty_ratio or is_overdue else None
 
 
-def fits(group: Segments, limits: SegmentLimits) -> bool:
+def fits(group: Segments, limits: TopicConfig) -> bool:
     """Whether one segment may hold them."""
     return len(group) == 1 or (
         sum(one.log_bytes for one in group) <= limits.segment_bytes
@@ -84,7 +84,7 @@ def fits(group: Segments, limits: SegmentLimits) -> bool:
 
 
 def groups(
-    segments: Segments, touched: frozenset[SegmentKey], limits: SegmentLimits
+    segments: Segments, touched: frozenset[SegmentKey], limits: TopicConfig
 ) -> list[tuple[SegmentEntry, ...]]:
     """Each touched segment, grown to the front and then to the back as far as it may."""
     found: list[Segments] = []
@@ -103,7 +103,7 @@ def groups(
 
 
 def may_join(
-    group: Segments, newcomer: int, touched: frozenset[SegmentKey], limits: SegmentLimits
+    group: Segments, newcomer: int, touched: frozenset[SegmentKey], limits: TopicConfig
 ) -> bool:
     """Whether the segment at one end of the group may be in it."""
     one = group[newcomer]

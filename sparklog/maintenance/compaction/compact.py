@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from sparklog.config import TopicConfig
 from sparklog.errors import SparklogError
 from sparklog.fleet import Answers
-from sparklog.log.compaction import CompactionPlan, SegmentLimits, plan_groups
+from sparklog.log.compaction import CompactionPlan, plan_groups
 from sparklog.log.roll import RollPolicy
 from sparklog.maintenance.compaction.due import DuePartition, due_partition
 from sparklog.maintenance.compaction.rewrite import Found, Rewrite, rewrite
@@ -226,10 +226,6 @@ class _Compaction:
         touched = {entry.key for entry in one.unread}
         touched |= {one.indexed[place].key for place in suspected}
         touched |= {entry.key for entry in one.plan.clean if _is_due(entry, self.now_ms)}
-        limits = SegmentLimits(
-            segment_bytes=self.config.segment_bytes,
-            segment_index_bytes=self.config.segment_index_bytes,
-        )
         segments = [*one.plan.clean, *one.plan.dirty]
         return [
             Rewrite(
@@ -248,7 +244,7 @@ class _Compaction:
                     *(one.last_producers[entry.key] for entry in group)
                 ),
             )
-            for group in plan_groups(segments, frozenset(touched), limits)
+            for group in plan_groups(segments, frozenset(touched), self.config)
         ]
 
     def _commit(self, rounds: Sequence["_Round"], *, gone: int) -> dict[str, int]:

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from sparklog.config import TopicConfig
-from sparklog.log.compaction import CompactionPlan, CompactionPolicy, plan_compaction
+from sparklog.log.compaction import CompactionPlan, plan_compaction
 from sparklog.log.names import OFFSET_MAX
 from sparklog.metadata.state.image import PartitionLog
 from sparklog.model import SegmentEntry, SegmentKey
@@ -67,15 +67,10 @@ def due_partition(
     segment.
     """
     segments = log.entries(log.log_start_offset)
-    policy = CompactionPolicy(
-        min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
-        min_compaction_lag_ms=config.min_compaction_lag_ms,
-        max_compaction_lag_ms=config.max_compaction_lag_ms,
-    )
     plan = plan_compaction(
         segments,
         log.cleaner_offset,
-        policy,
+        config,
         now_ms,
         last_stable_offset=log.last_stable_offset,
         force=options["force"],

@@ -1,19 +1,15 @@
 """Which segments are compacted, and which together; the job: tests/unit/maintenance."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparklog.log.compaction import (
-    CompactionPlan,
-    CompactionPolicy,
-    SegmentLimits,
-    plan_compaction,
-    plan_groups,
-)
+from sparklog.config import TopicConfig
+from sparklog.log.compaction import CompactionPlan, plan_compaction, plan_groups
 from sparklog.model import SegmentEntry
 from tests.edits import segment
 from tests.naive import compaction as naive
@@ -22,10 +18,12 @@ NOW = 1_700_000_000_000
 DAY_MS = 86_400_000
 FOREVER = 2**63 - 1
 SPAN = 2**31
+DEFAULTS = TopicConfig.parse({})
 
 
-def policy(ratio: float = 0.5, min_lag_ms: int = 0, max_lag_ms: int = FOREVER) -> CompactionPolicy:
-    return CompactionPolicy(
+def policy(ratio: float = 0.5, min_lag_ms: int = 0, max_lag_ms: int = FOREVER) -> TopicConfig:
+    return replace(
+        DEFAULTS,
         min_cleanable_dirty_ratio=ratio,
         min_compaction_lag_ms=min_lag_ms,
         max_compaction_lag_ms=max_lag_ms,
@@ -216,8 +214,8 @@ class TestAnyPlan:
 # --- groups --------------------------------------------------------------------------------------
 
 
-def limits(segment_bytes: int = 100, segment_index_bytes: int = 100) -> SegmentLimits:
-    return SegmentLimits(segment_bytes=segment_bytes, segment_index_bytes=segment_index_bytes)
+def limits(segment_bytes: int = 100, segment_index_bytes: int = 100) -> TopicConfig:
+    return replace(DEFAULTS, segment_bytes=segment_bytes, segment_index_bytes=segment_index_bytes)
 
 
 def grouped(segments: Sequence[SegmentEntry], *touched: int) -> list[list[int]]:

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from sparklog.config import TopicConfig
-from sparklog.log.compaction import CompactionPolicy, plan_compaction
+from sparklog.log.compaction import plan_compaction
 from sparklog.log.merge import MergeLimits, plan_merge
 from sparklog.model import SegmentEntry
 from sparklog.record.checksum import verify_checksums
@@ -100,12 +100,12 @@ class TestFiles:
 
     def test_are_compacted_after_max_compaction_lag_ms(self, files: MemoryFiles) -> None:
         written = rolled(files, [NOW_MS] * 100)
-        policy = CompactionPolicy(
-            min_cleanable_dirty_ratio=1, min_compaction_lag_ms=0, max_compaction_lag_ms=HOUR_MS
+        config = TopicConfig.parse(
+            {"min.cleanable.dirty.ratio": 1, "max.compaction.lag.ms": HOUR_MS}
         )
 
-        assert plan_compaction(written, 0, policy, NOW_MS + HOUR_MS) is None
-        assert plan_compaction(written, 0, policy, NOW_MS + HOUR_MS + 1) is not None
+        assert plan_compaction(written, 0, config, NOW_MS + HOUR_MS) is None
+        assert plan_compaction(written, 0, config, NOW_MS + HOUR_MS + 1) is not None
 
     def test_are_merged_however_old_records_may_be(self, files: MemoryFiles) -> None:
         written = rolled(files, [NOW_MS] * 100)

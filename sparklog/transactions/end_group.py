@@ -64,18 +64,20 @@ class EndGroup:
 
     def __init__(self, ends: Sequence[End]) -> None:
         self._ends = ends
-        self._topics: frozenset[str] = frozenset()
         self._now_ms = 0
         self._begun: list[_Begun] = []
-        self._appends: Appends = {}
-        self._appends_of: tuple[Image, list[Ending]] | None = None
-        """The image and the ends that `_appends` are of."""
+        self._appends: tuple[Image, list[Ending], Appends] | None = None
+        """An image, ends, and what they append to it."""
         self._decided: list[Ending | SparklogError | None] = []
         """The decisions on the waiting ends, in the newest plan."""
 
     @property
     def _waiting(self) -> list[End]:
         return [one for one in self._ends if not one.is_settled]
+
+    @property
+    def _topics(self) -> frozenset[str]:
+        return frozenset[str]().union(*(one.topics for one in self._begun))
 
     @property
     def are_settled(self) -> bool:
@@ -91,7 +93,6 @@ class EndGroup:
                 self._begun.append(_Begun(one, found, frozenset(topics_of(image, found))))
             elif found is not None:
                 one.settle(found)
-        self._topics = frozenset[str]().union(*(one.topics for one in self._begun))
         return self._topics
 
     def lose(self, errors: Mapping[str, SparklogError]) -> None:
@@ -100,11 +101,10 @@ class EndGroup:
             for topic_id in sorted(one.topics & errors.keys()):
                 one.end.settle(copy(errors[topic_id]))
         self._begun = [one for one in self._begun if not one.end.is_settled]
-        self._topics = frozenset[str]().union(*(one.topics for one in self._begun))
 
     def pieces(self, image: Image, now_ms: int) -> Collection[bytes]:
         """Return the markers and offsets to write."""
-        self._now_ms, self._appends_of = image.not_before(now_ms), None
+        self._now_ms, self._appends = image.not_before(now_ms), None
         endings = [one.ending for one in self._begun]
         return sorted(pieces_of(self._appends_on(image, endings)))
 
@@ -122,11 +122,10 @@ class EndGroup:
 
     def _appends_on(self, image: Image, endings: list[Ending]) -> Appends:
         """Return what ends append: what `pieces` has found, while the image is the same."""
-        known = self._appends_of
+        known = self._appends
         if known is None or image is not known[0] or endings != known[1]:
-            self._appends = appends_of(image, endings, self._now_ms)
-            self._appends_of = image, endings
-        return self._appends
+            known = self._appends = image, endings, appends_of(image, endings, self._now_ms)
+        return known[2]
 
     def land(self, outcome: Committed | BaseException) -> None:
         """Settle all ends, unless they have to be written again."""

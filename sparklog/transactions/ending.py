@@ -190,8 +190,7 @@ def edit_of(
     Raises StaleEndError if some of their bytes were not written.
     """
     edits = {
-        topic_id: _topic_edit(topic_id, of_topic, places, now_ms)
-        for topic_id, of_topic in appends.items()
+        topic_id: _topic_edit(of_topic, places, now_ms) for topic_id, of_topic in appends.items()
     }
     ids = {
         ending.after.transactional_id: ending.after
@@ -214,9 +213,7 @@ def edit_of(
     )
 
 
-def _topic_edit(
-    topic_id: str, appended: dict[int, _Appended], places: Places, now_ms: int
-) -> TopicEdit:
+def _topic_edit(appended: dict[int, _Appended], places: Places, now_ms: int) -> TopicEdit:
     segments: list[SegmentEntry] = []
     replaced: dict[SegmentKey, SegmentEntry] = {}
     transactions: dict[int, tuple[OpenTransaction, ...]] = {}
@@ -227,7 +224,7 @@ def _topic_edit(
         if data not in places:
             raise StaleEndError
         records = tuple([batch.records for batch in one.batches])
-        piece = Piece(topic_id, number, data, records, tuple([end.producer_id for end in markers]))
+        piece = Piece(number, data, records, tuple([end.producer_id for end in markers]))
         row = row_of(piece, places[data], log.log_end_offset, log.leader_epoch, now_ms)
         for marker, offset in one.aborts():
             span = AbortedSpan(marker.producer_id, marker.first_offset, offset)

@@ -22,7 +22,6 @@ class Piece(NamedTuple):
     `records` has the number of records of each batch, `producer_ids` the producers of the markers.
     """
 
-    topic_id: str
     partition: int
     data: bytes
     records: tuple[int, ...]

@@ -84,7 +84,7 @@ def _write_of(catalog: Catalog, planned: Sequence[PlannedAppend], like: Write) -
         parts = spread(one.records, bytes_max)
         data = [batch_of(part, now_ms, leader_epoch=epoch) for part in parts]
         counts = tuple(map(len, parts))
-        piece = Piece(topic.topic_id, one.partition, in_a_row(data, counts), counts)
+        piece = Piece(one.partition, in_a_row(data, counts), counts)
         batches.append((one, piece, epoch))
     places, shared = written(catalog, {piece.data for _, piece, _ in batches})
     shared.sync()

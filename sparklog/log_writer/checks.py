@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from sparklog.errors import InvalidRecordError, InvalidTimestampError, UsageError
 from sparklog.log_writer.plan import WritePlan
-from sparklog.model import TimestampType
 
 if TYPE_CHECKING:
     from sparklog.record.rows import RecordColumns
@@ -43,8 +42,7 @@ def check_rows(columns: "RecordColumns", plan: WritePlan) -> None:
             f"topic {plan.topic.name!r} is compacted, so every record needs a key: "
             f"the one in row {row} has none"
         )
-    is_append_time = plan.config.timestamp_type is TimestampType.LOG_APPEND_TIME
-    if is_append_time or not len(columns.timestamp):
+    if plan.is_append_time or not len(columns.timestamp):
         return
     before = plan.config.message_timestamp_before_max_ms
     after = plan.config.message_timestamp_after_max_ms

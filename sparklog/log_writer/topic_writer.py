@@ -142,16 +142,13 @@ class TopicWriter:
             self._settings,
             self._leader_epochs,
         )
-        self._take(stream for stream in streams if not self._is_single(stream))
+        self.append(stream for stream in streams if not self._is_single(stream))
 
     def append(self, streams: Iterable[EncodedStream]) -> None:
         """Append batches that are encoded already; the number of a stream is its partition.
 
         The offsets of a partition go on from the plan's end offset and the calls before.
         """
-        self._take(streams)
-
-    def _take(self, streams: Iterable[EncodedStream]) -> None:
         for stream in streams:
             self._append(stream)
         bound_memory([self])

@@ -221,10 +221,8 @@ def _decompressed(header: BatchHeader, payload: Bytes) -> Bytes:
 
 def _walked(view: Bytes, header: BatchHeader, payload: Bytes, config: TopicConfig) -> _Times:
     """Check every record; return their times."""
-    is_compressed = bool(header.attributes & layout.CODEC_MASK)
-    data, start = (payload, 0) if is_compressed else (view, layout.RECORDS)
     problem, record, keyless, missing, earliest, latest, bits = kernels.walk_client_records(
-        data, start, len(data), header.record_count, header.base_timestamp
+        payload, 0, len(payload), header.record_count, header.base_timestamp
     )
     if problem != kernels.SOUND:
         which = f"record {record + 1} of {header.record_count}: "

@@ -97,14 +97,12 @@ def _check_places(view: Bytes, batches: BatchTable) -> None:
 
 def _in_window(batches: BatchTable, request: _Request) -> BatchTable:
     """Return the batches that may have a record in the window, without control batches."""
-    first, last = request.window
-    if (first, last) == _EVERYTHING:
-        kept = ~batches.is_control
-        return batches if kept.all() else batches.take(kept)
-    # A wrapper's own offset is that of its last inner message; its first offset is not known.
-    begins = (batches.base_offset + request.shift <= last) | batches.is_wrapper
-    ends = batches.last_offset + request.shift >= first
-    kept = begins & ends & ~batches.is_control
+    kept = ~batches.is_control
+    if request.window != _EVERYTHING:
+        first, last = request.window
+        # A wrapper's own offset is that of its last inner message; its first one is not known.
+        kept &= (batches.base_offset + request.shift <= last) | batches.is_wrapper
+        kept &= batches.last_offset + request.shift >= first
     return batches if kept.all() else batches.take(kept)
 
 

@@ -102,10 +102,9 @@ def decompress_all(
             raise at_batch(error, batches, len(pieces)) from None
         total += len(pieces[-1])
         check_size(total)
-    new_ends = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
-    new_starts = np.zeros_like(new_ends)
-    new_starts[1:] = new_ends[:-1]
-    return np.frombuffer(b"".join(pieces), np.uint8), new_starts, new_ends
+    sizes = np.array([len(piece) for piece in pieces], np.int64)
+    new_ends = np.cumsum(sizes)
+    return np.frombuffer(b"".join(pieces), np.uint8), new_ends - sizes, new_ends
 
 
 def damaged_record(answer: int, counters: Int64s, run: BatchTable) -> CorruptRecordError:

@@ -15,12 +15,9 @@ HEADERS_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.bin
 """The type of headers: an ordered list, in which a key may occur several times, as in Kafka."""
 
 _BINARY: Final = pa.binary()
-_NO_BYTES: Final = np.empty(0, np.uint8)
-_NO_BYTES.setflags(write=False)
-_NO_OFFSETS: Final = np.empty(0, np.int32)
-_NO_OFFSETS.setflags(write=False)
-_NO_NUMBERS: Final = np.empty(0, np.int64)
-_NO_NUMBERS.setflags(write=False)
+_NO_BYTES: Final = np.frombuffer(b"", np.uint8)
+_NO_OFFSETS: Final = np.frombuffer(b"", np.int32)
+_NO_NUMBERS: Final = np.frombuffer(b"", np.int64)
 _NO_BINARY: Final = BinaryColumn(_NO_OFFSETS, _NO_BYTES, _NO_BYTES, 0)
 _NO_HEADERS: Final = HeaderColumn(_NO_OFFSETS, _NO_BYTES, 0, _NO_BINARY, _NO_BINARY)
 

@@ -54,7 +54,7 @@ class AvroTask:
         """Return the decoded values, their schemas' ids, and their errors."""
         import pyarrow as pa
 
-        rows = AvroDecoder(self._schemas).decoded(values)
+        rows = decoded_rows(self._schemas, values)
         kind = self._added.types[0]
         try:
             found = _array(rows.values, kind)
@@ -86,44 +86,39 @@ class Rows(NamedTuple):
     errors: list[str | None]
 
 
-class AvroDecoder:
-    """Decodes values. The loop is one function, because it is the only cost beside fastavro's."""
+def decoded_rows(schemas: AvroSchemas, values: Sequence[bytes | None]) -> Rows:
+    """Return the decoded values, ids and errors; never raises."""
+    # One function: its loop is the only cost beside fastavro's.
+    from fastavro import schemaless_reader
 
-    def __init__(self, schemas: AvroSchemas) -> None:
-        self._reader = schemas.reader
-        self._writers = {
-            b"\0" + schema_id.to_bytes(4, "big", signed=True): (schema_id, writer)
-            for schema_id, writer in schemas.writers.items()
-        }
-
-    def decoded(self, values: Sequence[bytes | None]) -> Rows:
-        """Return the decoded values, ids and errors; never raises."""
-        from fastavro import schemaless_reader
-
-        reader, writers, count = self._reader, self._writers, len(values)
-        rows = Rows([None] * count, [None] * count, [None] * count)
-        found, ids, errors = rows
-        for at, data in enumerate(values):
-            if data is None:
-                continue
-            known = writers.get(data[:HEADER_BYTES])
-            if known is None:
-                ids[at], errors[at] = _unknown(data)
-                continue
-            ids[at], writer = known
-            source = BytesIO(data)
-            source.seek(HEADER_BYTES)
-            try:
-                value = schemaless_reader(source, writer, reader)
-            except Exception as error:  # noqa: BLE001 - fastavro raises any error
-                errors[at] = _told(error)
-                continue
-            if source.tell() == len(data):
-                found[at] = value
-            else:
-                left = len(data) - source.tell()
-                errors[at] = f"{left} bytes follow the value: another schema wrote it"
-        return rows
+    reader, count = schemas.reader, len(values)
+    writers = {
+        b"\0" + schema_id.to_bytes(4, "big", signed=True): (schema_id, writer)
+        for schema_id, writer in schemas.writers.items()
+    }
+    rows = Rows([None] * count, [None] * count, [None] * count)
+    found, ids, errors = rows
+    for at, data in enumerate(values):
+        if data is None:
+            continue
+        known = writers.get(data[:HEADER_BYTES])
+        if known is None:
+            ids[at], errors[at] = _unknown(data)
+            continue
+        ids[at], writer = known
+        source = BytesIO(data)
+        source.seek(HEADER_BYTES)
+        try:
+            value = schemaless_reader(source, writer, reader)
+        except Exception as error:  # noqa: BLE001 - fastavro raises any error
+            errors[at] = _told(error)
+            continue
+        if source.tell() == len(data):
+            found[at] = value
+        else:
+            left = len(data) - source.tell()
+            errors[at] = f"{left} bytes follow the value: another schema wrote it"
+    return rows
 
 
 def _unknown(data: bytes) -> tuple[int | None, str]:

@@ -15,7 +15,7 @@ from sparklog.errors import (
     UnknownTopicError,
 )
 from sparklog.log_reader import TopicReader
-from sparklog.metadata.catalog import Catalog, topic_of
+from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.state.image import Slice, TopicImage
 from sparklog.model import EARLIEST, LATEST, READ_UNCOMMITTED, UNKNOWN_OFFSET, TopicPartition
 from sparklog.spark.reading.groups import starting_bounds
@@ -157,11 +157,7 @@ def _stream_start(
 def readers_of(catalog: Catalog, wanted: Selected) -> dict[str, TopicReader]:
     """Return a reader of each topic, by name; all of them read the same version of the log dir."""
     topics = {topic.name: topic for topic in wanted.values()}
-    image = catalog.image(*topics.values())
-    return {
-        name: TopicReader(catalog.files, topic, topic_of(image, topic))
-        for name, topic in topics.items()
-    }
+    return TopicReader.open_all(catalog, topics.values())
 
 
 def refuse_others(wanted: Selected, *bounds: Bounds) -> None:

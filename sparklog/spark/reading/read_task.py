@@ -6,7 +6,7 @@ files have been merged, compacted or removed.
 
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import chain
 from typing import Any
@@ -23,12 +23,8 @@ from sparklog.spark.schema import output_columns
 from sparklog.storage.files import Files
 
 
-@dataclass
 class RangePartition(InputPartition):
     """The range of one task. The slices are hints: a merge may replace files before it runs."""
-
-    wanted: ReadRange
-    slices: list[Slice]
 
     def __init__(self, wanted: ReadRange, slices: list[Slice]) -> None:
         super().__init__(None)

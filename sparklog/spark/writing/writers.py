@@ -46,14 +46,15 @@ class RowWriter:
     """The work of a task on its rows, in a batch and in a stream."""
 
     def __init__(self, job: WriteJob, columns: Sequence[str], *, is_done: bool = False) -> None:
-        self.job = job
+        """`is_done`: the write has landed already, so no row is written."""
+        self._job = job
         self._columns = list(columns)
         self._is_done = is_done
 
-    def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows' columns of the job to segment files. Raises errors of sparklog.errors."""
-        rows = () if self._is_done else (batch.select(self._columns) for batch in batches)
-        result = self.job.task().write(iter(rows))
+        rows = () if self._is_done else (batch.select(self._columns) for batch in iterator)
+        result = self._job.task().write(iter(rows))
         if isinstance(result, SparklogError):
             raise result
         context = TaskContext.get()
@@ -61,36 +62,20 @@ class RowWriter:
         return Written(task_number(), result, query_id)
 
 
-class BatchWriter(DataSourceArrowWriter):
+class BatchWriter(RowWriter, DataSourceArrowWriter):
     """Writes one DataFrame."""
-
-    def __init__(self, job: WriteJob, columns: Sequence[str], *, is_done: bool) -> None:
-        """`is_done`: the write has landed already, so no row is written."""
-        self._rows = RowWriter(job, columns, is_done=is_done)
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of one task."""
-        return self._rows.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make all rows visible, in one commit."""
-        written = _written(messages)
-        job = self._rows.job
-        job.commit(job.catalog(), ((one.task, one.segments) for one in written))
+        segments = ((one.task, one.segments) for one in _written(messages))
+        self._job.commit(self._job.catalog(), segments)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave everything to vacuum."""
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(RowWriter, DataSourceStreamArrowWriter):
     """Writes the micro-batches of a query. Spark makes a new one for each batch's commit."""
-
-    def __init__(self, job: WriteJob, columns: Sequence[str]) -> None:
-        self._rows = RowWriter(job, columns)
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write the rows of one task."""
-        return self._rows.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Make the micro-batch visible, as its tasks planned it, unless it is visible already.
@@ -108,7 +93,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             )
         plans = {name: part.plan for one in written for name, part in one.segments.items()}
         job = replace(
-            self._rows.job,
+            self._job,
             plans=plans,
             topic=None,
             app_id=query_id,

@@ -177,12 +177,8 @@ def _without(segment: SegmentLog, error: CorruptIndexError) -> SegmentLog:
         stacklevel=3,
     )
     if is_offset_index:
-        return replace(segment, offset_index=_nothing)
-    return replace(segment, time_index=_nothing)
-
-
-def _nothing() -> None:
-    """An index that is not there."""
+        return replace(segment, offset_index=lambda: None)
+    return replace(segment, time_index=lambda: None)
 
 
 def _offset_index(files: Files, directory: str, entry: SegmentEntry) -> OffsetIndex | None:

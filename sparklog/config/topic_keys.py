@@ -92,12 +92,7 @@ KAFKA_KEYS: tuple[ConfigKey, ...] = (
         0,
         "How long the files of a removed segment stay on disk, at the least.",
     ),
-    _int(
-        "index.interval.bytes",
-        4096,
-        0,
-        "How many bytes of log lie between two index entries.",
-    ),
+    _int("index.interval.bytes", 4096, 0, "How many bytes of log lie between two index entries."),
     _long(
         "max.compaction.lag.ms",
         LONG_MAX,
@@ -136,12 +131,7 @@ KAFKA_KEYS: tuple[ConfigKey, ...] = (
         between(0, 1),
         "The share of not yet compacted bytes above which a partition is compacted.",
     ),
-    _long(
-        "min.compaction.lag.ms",
-        0,
-        0,
-        "How long a record is safe from compaction.",
-    ),
+    _long("min.compaction.lag.ms", 0, 0, "How long a record is safe from compaction."),
     _long(
         "retention.bytes",
         -1,
@@ -154,12 +144,7 @@ KAFKA_KEYS: tuple[ConfigKey, ...] = (
         -1,
         "How old a segment's youngest record may be before the segment is deleted; -1 is forever.",
     ),
-    _int(
-        "segment.bytes",
-        1 << 30,
-        1 << 20,
-        "The largest segment file.",
-    ),
+    _int("segment.bytes", 1 << 30, 1 << 20, "The largest segment file."),
     _int(
         "segment.index.bytes",
         10 << 20,
@@ -172,12 +157,7 @@ KAFKA_KEYS: tuple[ConfigKey, ...] = (
         0,
         "The largest random time by which a segment rolls before segment.ms.",
     ),
-    _long(
-        "segment.ms",
-        7 * _DAY_MS,
-        1,
-        "The span of timestamps after which a segment rolls.",
-    ),
+    _long("segment.ms", 7 * _DAY_MS, 1, "The span of timestamps after which a segment rolls."),
 )
 """Kafka's keys that mean the same here."""
 

@@ -74,9 +74,6 @@ class SegmentName(NamedTuple):
     uuid: str | None
     suffix: str
 
-    def __str__(self) -> str:
-        return segment_name(self.base_offset, self.uuid, self.suffix)
-
 
 def check_not_internal(topic: str) -> None:
     """Refuse a write of a client to an internal topic (ReplicaManager.appendRecordsToLeader).

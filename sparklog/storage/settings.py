@@ -166,10 +166,6 @@ class StorageOptions(dict[str, str]):
             )
         return int(self[name])
 
-    def of(self, store: str) -> dict[str, str]:
-        """Return the settings of `store`, one of STORES, by the names that obstore has for them."""
-        return {name.lower(): self[name] for name in self if name.startswith(f"{store}_")}
-
 
 def storage_options(
     options: Mapping[str, str], environ: Mapping[str, str], store: str = "AWS"

@@ -17,13 +17,16 @@ BACKOFF_TIMES: Final = 10
 With obstore's 2 they took two seconds: the pauses hardly grew, as half of them were shorter."""
 
 
-def config_of(options: StorageOptions, store: str) -> dict[str, Any]:
+def config_of(options: StorageOptions, store: str) -> dict[str, str]:
     """Return the settings of `store`, one of STORES, by obstore's names.
 
     ALLOW_HTTP is left out: it belongs to `client_options`. Given here, it would replace them.
     """
-    allow_http = f"{store}_ALLOW_HTTP".lower()
-    return {name: value for name, value in options.of(store).items() if name != allow_http}
+    return {
+        name.lower(): value
+        for name, value in options.items()
+        if name.startswith(f"{store}_") and name != f"{store}_ALLOW_HTTP"
+    }
 
 
 def chosen_credential(options: StorageOptions) -> dict[str, str]:

@@ -26,7 +26,7 @@ class TestSegmentName:
         parsed = names.parse_segment_name(name)
 
         assert parsed == parts
-        assert str(parsed) == name
+        assert names.segment_name(*parts) == name
 
     @pytest.mark.parametrize(
         "name",

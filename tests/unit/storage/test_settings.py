@@ -3,6 +3,7 @@ import pickle
 import pytest
 
 from sparklog.errors import InvalidOptionError
+from sparklog.storage.objects.client import config_of
 from sparklog.storage.settings import (
     STORAGE_SETTINGS,
     STORES,
@@ -182,10 +183,9 @@ class TestSecrets:
         }
 
 
-class TestOf:
-    def test_gives_a_client_its_own_settings_by_its_own_names(self) -> None:
-        options = StorageOptions({"AWS_REGION": "eu-west-1", "AZURE_STORAGE_TOKEN": "t0ken"})
+def test_a_client_gets_its_own_settings_by_its_own_names() -> None:
+    options = StorageOptions({"AWS_REGION": "eu-west-1", "AZURE_STORAGE_TOKEN": "t0ken"})
 
-        assert options.of("AWS") == {"aws_region": "eu-west-1"}
-        assert options.of("AZURE") == {"azure_storage_token": "t0ken"}
-        assert options.of("GOOGLE") == {}
+    assert config_of(options, "AWS") == {"aws_region": "eu-west-1"}
+    assert config_of(options, "AZURE") == {"azure_storage_token": "t0ken"}
+    assert config_of(options, "GOOGLE") == {}

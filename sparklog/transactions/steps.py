@@ -181,8 +181,7 @@ class Transactions:
 
         Its producer may go on if it aborts, too (`to_time_out`). Raises as `Ends.end`.
         """
-        ended = self.ends.end(lambda image: to_time_out(image, transactional_id, number))
-        return ended is not None
+        return self.ends.end(lambda image: to_time_out(image, transactional_id, number)) is not None
 
     def abort_in(self, place: TransactionPartition, producer: Producer) -> bool:
         """Abort the transaction that a producer has open in a partition, in all its partitions.

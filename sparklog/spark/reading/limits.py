@@ -85,11 +85,7 @@ def _share(limit: int, size: int, total: int) -> int:
 
 
 def milliseconds(text: str) -> int:
-    """Return the milliseconds of a time such as 15m or 90s (JavaUtils.timeStringAsMs).
-
-    Raises InvalidOptionError.
-    """
+    """Return the milliseconds of a DURATION such as 15m or 90s (JavaUtils.timeStringAsMs)."""
     match = re.fullmatch(DURATION, text)
-    if match is None:
-        raise InvalidOptionError(f"{text!r} is no time such as 90s or 15m")
+    assert match is not None  # noqa: S101 - the option takes no other text
     return int(int(match[1]) * _UNIT_MS[match[2] or "ms"])

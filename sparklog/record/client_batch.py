@@ -120,8 +120,7 @@ def check_client_batch(
     newest = now_ms if is_append_time else times.largest
     codec = header.attributes & layout.CODEC_MASK
     if config.codec not in (None, codec) or is_append_time or newest != header.max_timestamp:
-        stored = _Stored(header, newest, config)
-        view, codec = stored.data(view, payload), stored.codec
+        view, codec = _stored(view, header, payload, newest, config)
     return ClientBatch(
         data=view,
         record_count=header.record_count,
@@ -278,51 +277,39 @@ def _places(is_refused: Any) -> tuple[int, ...]:
     return tuple(np.flatnonzero(np.asarray(is_refused)).tolist())
 
 
-class _Stored:
-    """How a topic stores a batch that it does not store as it came."""
+def _stored(
+    view: Bytes, header: BatchHeader, payload: Bytes, max_timestamp: int, config: TopicConfig
+) -> tuple[Bytes, int]:
+    """Return a batch that is not stored as it came, in its stored form, and its codec.
 
-    def __init__(self, header: BatchHeader, max_timestamp: int, config: TopicConfig) -> None:
-        self.max_timestamp = max_timestamp
-        self._sent_codec = header.attributes & layout.CODEC_MASK
-        self.codec = int(self._sent_codec if config.codec is None else config.codec)
-        is_append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
-        self._attributes = (
-            header.attributes & ~layout.CODEC_MASK
-            | self.codec
-            | layout.TIMESTAMP_TYPE_MASK * is_append_time
+    `payload` are the records, decompressed. They are encoded again only if the codec changes. The
+    append time, and a largest time that the header had wrong, change the header alone.
+    """
+    sent_codec = header.attributes & layout.CODEC_MASK
+    codec = int(sent_codec if config.codec is None else config.codec)
+    data = view.copy() if codec == sent_codec else _encoded(view, payload, Codec(codec), config)
+    is_append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
+    attributes = header.attributes & ~layout.CODEC_MASK | codec
+    _put(data, layout.ATTRIBUTES, 2, attributes | layout.TIMESTAMP_TYPE_MASK * is_append_time)
+    _put(data, layout.MAX_TIMESTAMP, 8, max_timestamp)
+    _put(data, layout.CRC, 4, batch_crc32c(data, 0, len(data)))
+    return byte_view(data), codec
+
+
+def _encoded(view: Bytes, payload: Bytes, codec: Codec, config: TopicConfig) -> Bytes:
+    """Return the batch with its records in another codec; its header has only the size right."""
+    if codec != Codec.NONE and len(payload) > BATCH_BYTES_MAX:
+        raise RecordTooLargeError(
+            f"the batch has {len(payload)} bytes of records, and the topic compresses it with "
+            f"{codec.name.lower()}: readers take {BATCH_BYTES_MAX}",
+            size=len(payload),
+            limit=BATCH_BYTES_MAX,
         )
-        self._config = config
-
-    def data(self, view: Bytes, payload: Bytes) -> Bytes:
-        """Return the bytes to store: with a changed header, or with changed records.
-
-        `payload` are the records, decompressed. They are encoded again only if the codec changes.
-        The append time, and a largest time that the header had wrong, change the header alone.
-        """
-        if self.codec != self._sent_codec:
-            return self._encoded(view, payload)
-        return self._with_header(view.copy())
-
-    def _encoded(self, view: Bytes, payload: Bytes) -> Bytes:
-        codec = Codec(self.codec)
-        if codec != Codec.NONE and len(payload) > BATCH_BYTES_MAX:
-            raise RecordTooLargeError(
-                f"the batch has {len(payload)} bytes of records, and the topic compresses it with "
-                f"{codec.name.lower()}: readers take {BATCH_BYTES_MAX}",
-                size=len(payload),
-                limit=BATCH_BYTES_MAX,
-            )
-        records = compressor(codec, self._config.compression_level(codec))(payload.data)
-        data = np.frombuffer(bytearray(view[: layout.RECORDS].tobytes() + records), np.uint8)
-        _put(data, layout.LENGTH, 4, len(data) - layout.LOG_OVERHEAD)
-        _check_sizes(len(data), self._config)
-        return self._with_header(data)
-
-    def _with_header(self, data: Bytes) -> Bytes:
-        _put(data, layout.ATTRIBUTES, 2, self._attributes)
-        _put(data, layout.MAX_TIMESTAMP, 8, self.max_timestamp)
-        _put(data, layout.CRC, 4, batch_crc32c(data, 0, len(data)))
-        return byte_view(data)
+    records = compressor(codec, config.compression_level(codec))(payload.data)
+    data = np.frombuffer(bytearray(view[: layout.RECORDS].tobytes() + records), np.uint8)
+    _put(data, layout.LENGTH, 4, len(data) - layout.LOG_OVERHEAD)
+    _check_sizes(len(data), config)
+    return data
 
 
 def _put(data: Bytes, at: int, size: int, value: int) -> None:

@@ -105,11 +105,7 @@ class _Judged:
 
 
 def retain_in_parts(
-    data: Buffer,
-    batches: BatchTable,
-    rules_of: Callable[[BatchTable], Rules],
-    *,
-    shift: int = 0,
+    data: Buffer, batches: BatchTable, rules_of: Callable[[BatchTable], Rules], *, shift: int
 ) -> Iterator[Retained]:
     """Yield what `retain` returns for `batches`, at least one, in parts that memory can hold.
 

@@ -56,13 +56,7 @@ class LocalNewFile(NewFile):
     """A file opened exclusively (O_EXCL) and written without a buffer in this process."""
 
     def __init__(
-        self,
-        path: str,
-        target: str,
-        log_dir: str,
-        *,
-        durable: bool = False,
-        with_name: bool = False,
+        self, path: str, target: str, log_dir: str, *, durable: bool, with_name: bool
     ) -> None:
         """Make the file `target`, an absolute path. Raises FileExistsError, OSError."""
         super().__init__(path)

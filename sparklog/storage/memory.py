@@ -8,6 +8,7 @@
     a deleted file      is back, unless its directory was synced after the deletion
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -222,11 +223,11 @@ class MemoryFiles:
     def _keep_names(self, directory: str) -> None:
         """Make the names in a directory durable, and the deletions in it."""
         # Iterate over tuples: another thread may be putting files.
-        for path in [path for path in tuple(self._durable) if parent(path) == directory]:
+        for path in [path for path in tuple(self._durable) if os.path.dirname(path) == directory]:
             if path not in self._stored:
                 del self._durable[path]
         unnamed = tuple(self._without_durable_name)
-        for path in [path for path in unnamed if parent(path) == directory]:
+        for path in [path for path in unnamed if os.path.dirname(path) == directory]:
             self._durable[path] = self._stored[path]
             self._without_durable_name.discard(path)
 
@@ -269,8 +270,3 @@ class MemoryNewFile(NewFile):
     def _discard(self) -> None:
         self._files.record("abort", self.path)
         self._files.forget(self.path)
-
-
-def parent(path: str) -> str:
-    """Return the directory of a path; "" for a path directly in the log dir."""
-    return path.rpartition("/")[0]

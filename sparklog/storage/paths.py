@@ -43,4 +43,4 @@ def parents(paths: list[str]) -> list[str]:
     for path in paths:
         parts = path.split("/")[:-1]
         found.update("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
-    return sorted(found, key=lambda path: (-len(path.split("/")) * bool(path), path))
+    return sorted(found, key=lambda path: (not path, -path.count("/"), path))

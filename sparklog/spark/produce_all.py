@@ -6,7 +6,6 @@ commit    one entry of all topics, and of __consumer_offsets
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +62,7 @@ def produce_all(
         columns = input_columns(df.schema, needs_topic=False)
         jobs[name] = WriteJob.planned(catalog, {**given, "topic": name}, columns)
         rows[name] = df.select(*columns)
-    return _JointWrite(catalog, rows, jobs, _committed(offsets or {})).run(given)
+    return _written(catalog, rows, jobs, _committed(offsets or {}), given)
 
 
 def _committed(offsets: Mapping[str, OffsetsJson | Offsets]) -> "GroupOffsets":
@@ -75,52 +74,32 @@ def _committed(offsets: Mapping[str, OffsetsJson | Offsets]) -> "GroupOffsets":
     }
 
 
-@dataclass(frozen=True)
-class _JointWrite:
-    """The parts of one commit: rows and their jobs by topic, and the offsets of groups."""
+def _written(
+    catalog: "Catalog",
+    rows: Mapping[str, DataFrame],
+    jobs: "Mapping[str, WriteJob]",
+    offsets: "GroupOffsets",
+    given: Mapping[str, Any],
+) -> ProduceResult:
+    """Write the rows of each topic and commit all, unless the write has landed already."""
+    from sparklog.coordinator.commits.offset_checks import check_offsets
+    from sparklog.log_writer import PRODUCE
+    from sparklog.spark.writing.write_job import result_of
+    from sparklog.spark.writing.write_rows import written_segments
+    from sparklog.transactions.with_offsets import commit_with_offsets, has_landed
 
-    catalog: "Catalog"
-    rows: Mapping[str, DataFrame]
-    jobs: "Mapping[str, WriteJob]"
-    offsets: "GroupOffsets"
-
-    def run(self, given: Mapping[str, Any]) -> ProduceResult:
-        """Write everything, unless it has landed already."""
-        from sparklog.log_writer import PRODUCE
-        from sparklog.spark.writing.write_job import result_of
-        from sparklog.spark.writing.write_rows import written_segments
-        from sparklog.transactions.with_offsets import commit_with_offsets
-
-        if self._has_landed(given["txnAppId"], given["txnVersion"]):
-            writes = [job.write(name, ()) for name, job in self.jobs.items()]
-            landed = self.catalog.commit_all(writes, operation=PRODUCE)
-            return result_of(zip(self.jobs, landed, strict=True))
-        self._check_groups()
-        writes = []
-        for name, job in self.jobs.items():
-            written = written_segments(self.rows[name], job.task(), given["clustered"])
-            writes.append(job.write(name, written))
-        told = {**next(iter(self.jobs.values())).told(), **self._told()}
-        landed = commit_with_offsets(
-            self.catalog, writes, self.offsets, operation=PRODUCE, parameters=told
-        )
-        return result_of(zip(self.jobs, landed, strict=True))
-
-    def _has_landed(self, app_id: str | None, version: int | None) -> bool:
-        from sparklog.transactions.with_offsets import has_landed
-
-        if app_id is None or version is None:
-            return False
-        topics = [job.plans[name].topic for name, job in self.jobs.items()]
-        return has_landed(self.catalog, topics, self.offsets, app_id, version)
-
-    def _check_groups(self) -> None:
-        """Refuse offsets that cannot be committed, before anything is written."""
-        from sparklog.coordinator.commits.offset_checks import check_offsets
-
-        for group_id, some in self.offsets.items():
-            check_offsets(self.catalog, group_id, some)
-
-    def _told(self) -> dict[str, str]:
-        groups = sorted(group for group, some in self.offsets.items() if some)
-        return {"groups": ", ".join(groups)} if groups else {}
+    topics = [job.plans[name].topic for name, job in jobs.items()]
+    app_id, version = given["txnAppId"], given["txnVersion"]
+    if app_id is not None and has_landed(catalog, topics, offsets, app_id, version):
+        writes = [job.write(name, ()) for name, job in jobs.items()]
+        landed = catalog.commit_all(writes, operation=PRODUCE)
+        return result_of(zip(jobs, landed, strict=True))
+    for group_id, some in offsets.items():  # before anything is written
+        check_offsets(catalog, group_id, some)
+    writes = []
+    for name, job in jobs.items():
+        written = written_segments(rows[name], job.task(), given["clustered"])
+        writes.append(job.write(name, written))
+    told = next(iter(jobs.values())).told()
+    landed = commit_with_offsets(catalog, writes, offsets, told)
+    return result_of(zip(jobs, landed, strict=True))

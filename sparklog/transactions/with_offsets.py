@@ -19,6 +19,7 @@ from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommitRequest, CommittedOffset
 from sparklog.errors import CommitConflictError, InvalidOptionError
 from sparklog.group_commit.companions import Places
+from sparklog.log_writer import PRODUCE
 from sparklog.metadata.catalog import Catalog, Landed, Write
 from sparklog.metadata.state.edit import TopicEdit
 from sparklog.metadata.state.image import TopicImage
@@ -42,8 +43,6 @@ def commit_with_offsets(
     catalog: Catalog,
     writes: Sequence[Write],
     offsets: GroupOffsets,
-    *,
-    operation: str,
     parameters: Mapping[str, str] | None = None,
 ) -> list[Landed]:
     """Commit writes and groups' offsets in one entry, all or none; return each write's answer.
@@ -57,12 +56,12 @@ def commit_with_offsets(
         check_offsets(catalog, group_id, some)
     commits = [CommitRequest(group_id, some) for group_id, some in offsets.items() if some]
     if not commits:
-        return catalog.commit_all(writes, operation=operation, parameters=parameters)
+        return catalog.commit_all(writes, operation=PRODUCE, parameters=parameters)
     groups, told = GroupLog(catalog), {**(parameters or {}), "groups": ", ".join(offsets)}
     for _ in range(TRIES_MAX):
         try:
             joined = [*writes, _write_of(catalog, groups.planned(commits), writes[0])]
-            found = catalog.commit_all(joined, operation=operation, parameters=told)
+            found = catalog.commit_all(joined, operation=PRODUCE, parameters=told)
         except _Moved:
             continue
         return found[:-1]

@@ -38,33 +38,21 @@ class FirstErrorParam(AccumulatorParam[SparklogError | None]):
         return value2 if value1 is None else value1
 
 
-class FirstError:
-    """Watches one job: tasks add to `accumulator`, the driver runs the job by `run`."""
-
-    def __init__(
-        self, context: SparkContext, tag: str, accumulator: Accumulator[SparklogError | None]
-    ) -> None:
-        self._context = context
-        self._tag = tag
-        self.accumulator = accumulator
-
-    def run(self, job: Callable[[], Any]) -> Any:
-        """Return the job's result, or raise the first error of its tasks as it is."""
-        self._context.addJobTag(self._tag)
-        try:
-            return job()
-        except Exception:
-            if self.accumulator.value is None:
-                raise
-            raise self.accumulator.value from None
-        finally:
-            self._context.removeJobTag(self._tag)
-
-
 @contextmanager
-def watched(context: SparkContext) -> Iterator[FirstError]:
-    """Watch the job of the block."""
+def first_error(context: SparkContext) -> Iterator[Accumulator[SparklogError | None]]:
+    """Run the jobs of the block until the first error of a task, which the block raises as it is.
+
+    Tasks add their errors to the accumulator.
+    """
     tag = f"sparklog-{uuid4().hex}"
     param = FirstErrorParam(lambda: context.cancelJobsWithTag(tag))
     with job_accumulator(context, None, param) as found:
-        yield FirstError(context, tag, found)
+        context.addJobTag(tag)
+        try:
+            yield found
+        except Exception:
+            if found.value is None:
+                raise
+            raise found.value from None
+        finally:
+            context.removeJobTag(tag)

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.errors import SparklogError
 from sparklog.spark.writing.cluster import clustered
-from sparklog.spark.writing.first_error import watched
+from sparklog.spark.writing.first_error import first_error
 from sparklog.spark.writing.write_job import FILES_MAX, TaskSegments
 from sparklog.spark.writing.write_task import RESULT_SCHEMA, TaskResult, WriteTask
 
@@ -40,12 +40,12 @@ def task_tries(spark: SparkSession) -> int:
 
 
 def _write(df: DataFrame, task: WriteTask, how: str) -> list[tuple[int, TaskResult]]:
-    with watched(df.sparkSession.sparkContext) as errors:
-        task = replace(task, errors=errors.accumulator)
+    with first_error(df.sparkSession.sparkContext) as errors:
+        task = replace(task, errors=errors)
         written = df.mapInArrow(task, RESULT_SCHEMA)
         if how == "true" or (how == "auto" and _makes_many_files(df, written, task)):
             written = clustered(df, task).mapInArrow(task, RESULT_SCHEMA)
-        rows = errors.run(written.collect)
+        rows = written.collect()
     return [(row.task, pickle.loads(row.result)) for row in rows]  # noqa: S301 - our own tasks'
 
 

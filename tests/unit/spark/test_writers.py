@@ -76,9 +76,7 @@ class TestMemory:
         counts = {"t": 10, "u": 20, "v": 12}
         table = pa.table({"topic": [one for one, count in counts.items() for _ in range(count)]})
         table = table.append_column("value", pa.array(["x" * 50] * len(table)))
-        writer = BatchWriter(
-            job(log_dir, ("value", "topic"), topic=None), ("value", "topic"), is_done=False
-        )
+        writer = BatchWriter(job(log_dir, ("value", "topic"), topic=None), ("value", "topic"))
         writer.commit([writer.write(iter(table.to_batches()))])
 
         assert {path.parts[-3][0] for path in log_files(log_dir)} == {"u"}
@@ -98,7 +96,7 @@ class TestPlan:
 
 class TestBatch:
     def test_is_visible_when_it_is_committed(self, log_dir: str) -> None:
-        writer = BatchWriter(job(log_dir), COLUMNS, is_done=False)
+        writer = BatchWriter(job(log_dir), COLUMNS)
         messages = [written(writer, "a", "b"), written(writer, "c")]
         assert all_values(log_dir) == []
         writer.commit([*messages])
@@ -112,12 +110,12 @@ class TestBatch:
         assert log_files(log_dir) == []
 
     def test_raises_what_a_row_deserves(self, log_dir: str) -> None:
-        writer = BatchWriter(job(log_dir), COLUMNS, is_done=False)
+        writer = BatchWriter(job(log_dir), COLUMNS)
 
         with pytest.raises(UnknownTopicError, match="row 0 names partition 7"):
             writer.write(iter([batch("a", partition=7)]))
         new_topic(log_dir, "compacted", config={"cleanup.policy": "compact"})
-        writer = BatchWriter(job(log_dir, topic="compacted"), COLUMNS, is_done=False)
+        writer = BatchWriter(job(log_dir, topic="compacted"), COLUMNS)
         with pytest.raises(InvalidRecordError, match="every record needs a key"):
             writer.write(iter([batch("a")]))
 
@@ -135,17 +133,17 @@ class TestBatch:
         third = second.set_column(3, "topic", pa.array(["t", None, "t"]))
 
         with pytest.raises(UnknownTopicError, match=r"^row 0 .*0 is row 3 of Spark partition 0\)$"):
-            BatchWriter(plain, COLUMNS, is_done=False).write(iter([first, second]))
+            BatchWriter(plain, COLUMNS).write(iter([first, second]))
         with pytest.raises(UnknownTopicError, match=r"row 0 .*row 3 .* 0, those of topic 'u' alo"):
-            BatchWriter(named, columns, is_done=False).write(iter([first, second]))
+            BatchWriter(named, columns).write(iter([first, second]))
         with pytest.raises(InvalidRecordError, match="null topic in row 4 of Spark partition 0"):
-            BatchWriter(named, columns, is_done=False).write(iter([first, third]))
+            BatchWriter(named, columns).write(iter([first, third]))
 
     def test_in_many_files_names_repartition(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(writers, "FILES_MAX", 1)
-        writer = BatchWriter(job(log_dir), COLUMNS, is_done=False)
+        writer = BatchWriter(job(log_dir), COLUMNS)
 
         with pytest.warns(SparklogWarning, match=r"made 2 segments: with df.repartition"):
             writer.commit([written(writer, "a"), written(writer, "b")])
@@ -167,7 +165,7 @@ class TestTopics:
     def written(self, writing: WriteJob, *topics: str) -> Written:
         """The message of a task that got a record of each of these topics."""
         given = batch(*topics).append_column("topic", pa.array(topics))
-        message = BatchWriter(writing, self.COLUMNS, is_done=False).write(iter([given]))
+        message = BatchWriter(writing, self.COLUMNS).write(iter([given]))
         assert isinstance(message, Written)
         return message
 
@@ -229,7 +227,7 @@ class TestOwnOffsets:
         return replace(message, query_id="q")
 
     def batch_writer(self, log_dir: str) -> BatchWriter:
-        return BatchWriter(job(log_dir, self.COLUMNS), self.COLUMNS, is_done=False)
+        return BatchWriter(job(log_dir, self.COLUMNS), self.COLUMNS)
 
     def stream_writer(self, log_dir: str, **options: Any) -> StreamWriter:
         return StreamWriter(job(log_dir, self.COLUMNS, **options), self.COLUMNS)

@@ -21,7 +21,7 @@ from sparklog.errors import (
     SparklogError,
     UnknownTopicError,
 )
-from sparklog.log_writer import PRODUCE, TopicWriter, WriteOptions, plan_write, write_of
+from sparklog.log_writer import TopicWriter, WriteOptions, plan_write, write_of
 from sparklog.metadata.catalog import Catalog, Landed, Write
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
@@ -73,7 +73,7 @@ def to(offset: int, *groups: str) -> GroupOffsets:
 def commit(catalog: Catalog, offsets: GroupOffsets, **identity: object) -> list[Landed]:
     """Commit a record to each of two topics, and offsets."""
     writes = [write(catalog, topic, **identity) for topic in ("out", "late")]
-    return commit_with_offsets(catalog, writes, offsets, operation=PRODUCE)
+    return commit_with_offsets(catalog, writes, offsets)
 
 
 def seen(log_dir: str) -> dict[str, dict[int, list[str]]]:
@@ -254,7 +254,7 @@ class TestOthers:
 def test_these_are_the_writes_of_a_commit(log_dir: str) -> None:
     writes = [write(opened(log_dir), "out")]
     files: Any = Fails(open_files(log_dir))
-    commit_with_offsets(opened(log_dir, files), writes, to(5), operation=PRODUCE)
+    commit_with_offsets(opened(log_dir, files), writes, to(5))
 
     assert files.done == list(WRITES)
 
@@ -273,7 +273,7 @@ def test_a_crash_at_any_write_leaves_all_or_nothing(
     files: Any = Fails(open_files(log_dir), at, is_behind=is_behind)
     dying = opened(log_dir, files)
     with pytest.raises(Crash):
-        commit_with_offsets(dying, writes, to(5), operation=PRODUCE)
+        commit_with_offsets(dying, writes, to(5))
     assert (seen(log_dir), offset(log_dir)) in [(ALL, 5), (NOTHING, 1)]
 
     commit(opened(log_dir), to(5), **identity)

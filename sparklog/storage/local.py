@@ -51,7 +51,7 @@ NO_HARD_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSU
 
 
 class LocalFiles:
-    """The files below one directory of this machine."""
+    """The files below one directory of this machine (`Files`)."""
 
     is_local = True
 
@@ -77,7 +77,6 @@ class LocalFiles:
             return self._named_by(target, make)
 
     def write_new(self, path: str, data: "Buffer", *, durable: bool = False) -> None:
-        """See `Files.write_new`."""
         if durable:
             with self.create(path, durable=True) as file:
                 file.write(data)
@@ -156,7 +155,6 @@ class LocalFiles:
         return True
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
-        """See `Files.read`."""
         check_range(start, length)
         target = self._target(path)
         try:
@@ -197,7 +195,6 @@ class LocalFiles:
         return lambda start, length: self.view(path, length, start)
 
     def stat(self, path: str) -> FileStat | None:
-        """See `Files.stat`."""
         target = self._target(path)
         with os_errors("look up", path, self.uri):
             try:
@@ -213,7 +210,6 @@ class LocalFiles:
         return walk(self.uri, check_directory(directory), recursive=recursive)
 
     def delete(self, path: str) -> None:
-        """See `Files.delete`."""
         target = self._target(path)
         try:
             os.unlink(target)
@@ -224,7 +220,6 @@ class LocalFiles:
                 raise
 
     def delete_many(self, paths: Iterable[str]) -> None:
-        """See `Files.delete_many`."""
         for path in paths:
             self.delete(path)
 
@@ -254,7 +249,6 @@ class LocalFiles:
         each_at_once(self._sync, [*files, *directories])
 
     def sync_directory(self, directory: str) -> None:
-        """See `Files.sync_directory`."""
         check_directory(directory)
         with os_errors("sync", directory, self.uri):
             sync_path(os.path.join(self.uri, directory))
@@ -268,7 +262,6 @@ class LocalFiles:
                 sync_path(target)
 
     def link_or_copy(self, source: str, target: str) -> None:
-        """See `Files.link_or_copy`."""
         old, new = self._target(source), self._target(target)
         with os_errors(f"link {source} as", target, self.uri):
             os.stat(old)  # `_is_linked` would take a missing file for a missing directory

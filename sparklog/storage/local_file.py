@@ -257,13 +257,10 @@ def idle_max() -> int:
 def _remember(target: str, call: "Future[None]") -> None:
     if len(_FINISHED) >= FINISHED_MAX:
         # `LocalFiles.sync` opens such a file and finds that its pages are clean.
-        for path in [path for path, one in list(_FINISHED.items()) if _has_succeeded(one)]:
+        calls = list(_FINISHED.items())
+        for path in [path for path, one in calls if one.done() and one.exception() is None]:
             _forget(path)
     _FINISHED[target] = call
-
-
-def _has_succeeded(call: "Future[None]") -> bool:
-    return call.done() and call.exception() is None
 
 
 def _sync_and_close(descriptor: int, directory: str | None = None) -> None:

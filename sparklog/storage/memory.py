@@ -44,7 +44,7 @@ class Stored(NamedTuple):
 
 
 class MemoryFiles:
-    """Files of one process; a pickled copy has files of its own.
+    """Files of one process (`Files`); a pickled copy has files of its own.
 
     A new file appears when it is closed, as in an object store, but its name is taken as soon as it
     is created. `trace` lists the operations in the order in which they began, also failed ones.
@@ -88,13 +88,11 @@ class MemoryFiles:
         durable: bool = False,  # noqa: ARG002 - sync is
         with_name: bool = False,  # noqa: ARG002 - sync is
     ) -> NewFile:
-        """See `Files.create`."""
         self.record("create", check_path(path))
         self._reserve("create", path)
         return MemoryNewFile(path, self)
 
     def write_new(self, path: str, data: "Buffer", *, durable: bool = False) -> None:
-        """See `Files.write_new`."""
         with self.create(path, durable=durable) as file:
             file.write(data)
 
@@ -118,21 +116,17 @@ class MemoryFiles:
         return True
 
     def overwrite(self, path: str, data: "Buffer") -> None:
-        """See `Files.overwrite`."""
         view = flat_view(data)
         self.record("overwrite", check_path(path), view.nbytes)
         self.publish(path, bytes(view))
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
-        """See `Files.read`."""
         return self._range("read", path, start, length)
 
     def view(self, path: str, length: int | None = None, start: int = 0) -> memoryview:
-        """See `Files.view`."""
         return self._range("view", path, start, length)
 
     def keep(self, path: str) -> Reader:
-        """See `Files.keep`."""
         stored = self._range("keep", path, 0, None)
 
         def read(start: int, length: int) -> memoryview:
@@ -147,13 +141,11 @@ class MemoryFiles:
         return lambda start, length: self.view(path, length, start)
 
     def stat(self, path: str) -> FileStat | None:
-        """See `Files.stat`."""
         self.record("stat", check_path(path))
         found = self._stored.get(path)
         return found and FileStat(path, len(found.data), found.modified_ms)
 
     def list(self, directory: str = "", recursive: bool = False) -> Iterator[FileStat]:
-        """See `Files.list`."""
         self.record("list", check_directory(directory))
         prefix = f"{directory}/" if directory else ""
         for path in sorted(self._below(prefix)):
@@ -162,7 +154,6 @@ class MemoryFiles:
                 yield FileStat(path, len(data), modified_ms)
 
     def delete(self, path: str) -> None:
-        """See `Files.delete`."""
         self.record("delete", check_path(path))
         self._stored.pop(path, None)
         self._without_durable_name.discard(path)
@@ -173,7 +164,6 @@ class MemoryFiles:
             self.delete(path)
 
     def delete_tree(self, directory: str) -> None:
-        """See `Files.delete_tree`."""
         self.record("delete_tree", check_path(directory))
         for path in self._below(f"{directory}/"):
             del self._stored[path]
@@ -197,7 +187,6 @@ class MemoryFiles:
         self._keep_names(directory)
 
     def link_or_copy(self, source: str, target: str) -> None:
-        """See `Files.link_or_copy`."""
         self.record("link_or_copy", check_path(target))
         stored = self._get("link", check_path(source))
         self._reserve("link", target)

@@ -37,7 +37,7 @@ TASKS_MAX: Final = 1000
 
 
 class SparkFleet:
-    """Runs works as Spark tasks. `session` is called before the first task runs.
+    """A `Fleet` that runs works as Spark tasks. `session` is called before the first task runs.
 
     `pool` is the pool of Spark's fair scheduler for the tasks; its name may be new.
     """
@@ -56,7 +56,6 @@ class SparkFleet:
     def map(
         self, task: Callable[[Work], Answer], works: Sequence[Work], what: str
     ) -> list[Answer | SparklogError]:
-        """See `Fleet.map`."""
         if not works:
             return []
         with progress_bar(what, len(works), is_quiet=self._is_quiet) as advance:
@@ -75,7 +74,6 @@ class SparkFleet:
         count: int,
         what: str,
     ) -> Answers[Answer]:
-        """See `Fleet.shuffle`."""
         if not works:
             return LocalFleet().shuffle(mapper, works, reducer, count, what)
         with progress_bar(what, len(works), is_quiet=self._is_quiet) as advance:
@@ -115,7 +113,6 @@ class _SparkAnswers(Generic[Answer]):
         self._is_quiet = is_quiet
 
     def view(self, look: Callable[[Answer], Seen]) -> list[Seen | SparklogError]:
-        """See `Answers.view`."""
         seen: list[Seen | SparklogError] = self._answers.map(partial(_looked, look)).collect()
         return seen
 
@@ -126,7 +123,6 @@ class _SparkAnswers(Generic[Answer]):
         send: Callable[[Answer], Iterable[tuple[int, Piece]]],
         what: str,
     ) -> list[Result | SparklogError]:
-        """See `Answers.join`."""
         if not works:
             return []
         with progress_bar(what, len(works), is_quiet=self._is_quiet) as advance:
@@ -140,7 +136,6 @@ class _SparkAnswers(Generic[Answer]):
         return [done[number] for number in range(len(works))]
 
     def close(self) -> None:
-        """See `Answers.close`."""
         self._answers.unpersist()
 
 
@@ -202,8 +197,7 @@ def _looked(look: Callable[[Answer], Seen], answer: Answer | SparklogError) -> S
 
 
 def _pieces(
-    send: Callable[[Answer], Iterable[tuple[int, Piece]]],
-    answers: Iterator[Answer | SparklogError],
+    send: Callable[[Answer], Iterable[tuple[int, Piece]]], answers: Iterator[Answer | SparklogError]
 ) -> Iterator[tuple[int, Piece]]:
     for answer in answers:
         if not isinstance(answer, SparklogError):

@@ -145,7 +145,6 @@ class RememberingFiles(ObjectFiles):
         self._newest = NewestBytes()
 
     def create(self, path: str, *, durable: bool = False, with_name: bool = False) -> NewFile:
-        """See `Files.create`."""
         if path.endswith(LOG_SUFFIX):
             return _RememberedFile(check_path(path), self, self._newest)
         return super().create(path, durable=durable, with_name=with_name)

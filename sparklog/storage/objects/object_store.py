@@ -89,7 +89,7 @@ _connected_by: int | None = None
 
 
 class ObjectFiles:
-    """The objects below one prefix of a bucket.
+    """The objects below one prefix of a bucket, as `Files`.
 
     Each process connects at its first use. `store`, if given, replaces the store of the address:
     any of obstore's stores whose root is the log dir.
@@ -122,7 +122,6 @@ class ObjectFiles:
         return ObjectNewFile(check_path(path), self)
 
     def write_new(self, path: str, data: "Buffer", *, durable: bool = False) -> None:  # noqa: ARG002 - always
-        """See `Files.write_new`."""
         view = flat_view(data)
         if not self._is_put("write", path, view) and self.read(path) != view:
             raise failure(ExistingFileError, "write", path, self.uri, "it exists already")
@@ -186,7 +185,6 @@ class ObjectFiles:
         return lambda start, length: self.read(path, start, length)
 
     def read_ahead(self, path: str, end: int) -> Reader:
-        """See `Files.read_ahead`."""
         return ReadAhead(self.keep(path), end)
 
     def stat(self, path: str) -> FileStat | None:
@@ -199,7 +197,6 @@ class ObjectFiles:
                 return None
 
     def list(self, directory: str = "", recursive: bool = False) -> Iterator[FileStat]:
-        """See `Files.list`."""
         prefix = check_directory(directory) or None
         if not recursive:
             with self.errors("list", directory):
@@ -215,7 +212,6 @@ class ObjectFiles:
             yield from obstore.list(self.store, prefix, chunk_size=DELETED_AT_ONCE)
 
     def delete(self, path: str) -> None:
-        """See `Files.delete`."""
         check_path(path)
         with self.errors("delete", path):
             try:
@@ -239,7 +235,6 @@ class ObjectFiles:
             each_at_once(self.delete, some)
 
     def delete_tree(self, directory: str) -> None:
-        """See `Files.delete_tree`."""
         check_path(directory)
         self.delete_many(stat.path for stat in self.list(directory, recursive=True))
 

@@ -242,12 +242,8 @@ def _newest_in(
         records = _records(window, batches.slice(slot, slot + 1), start, end)
         if len(records.timestamp):
             found = records.answer(int(np.argmax(records.timestamp)))
-            best = max(best, found, key=_newest_then_first)
+            best = max(best, found, key=lambda one: (one.timestamp, -one.offset))
     return best
-
-
-def _newest_then_first(found: TimestampOffset) -> tuple[int, int]:
-    return found.timestamp, -found.offset
 
 
 class _Records(NamedTuple):

@@ -50,11 +50,7 @@ class Segments(NamedTuple):
 
 
 def expired_segments(
-    segments: Segments,
-    log_start_offset: int,
-    log_end_offset: int,
-    config: TopicConfig,
-    now_ms: int,
+    segments: Segments, log_start_offset: int, log_end_offset: int, config: TopicConfig, now_ms: int
 ) -> Expired:
     """Return how many of a partition's oldest segments expire now.
 

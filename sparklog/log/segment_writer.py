@@ -141,11 +141,7 @@ class SegmentBuilder:
         return self.policy.fits(segment, batches, now_ms)
 
     def append(
-        self,
-        batches: BatchTable,
-        *,
-        min_timestamp: int | None = None,
-        data: "Buffer | None" = None,
+        self, batches: BatchTable, *, min_timestamp: int | None = None, data: "Buffer | None" = None
     ) -> None:
         """Take the next batches of the file; of their positions only the order matters.
 

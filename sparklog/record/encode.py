@@ -156,10 +156,7 @@ def _before(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _matrix(
-    rows: table.Rows,
-    entries: NDArray[np.int64],
-    shifts: NDArray[np.int64],
-    settings: BatchSettings,
+    rows: table.Rows, entries: NDArray[np.int64], shifts: NDArray[np.int64], settings: BatchSettings
 ) -> NDArray[np.int64]:
     """Return the fields of all batches; offsets are the rows' own, or their numbers + `shifts`."""
     matrix = np.full((NUM_COLUMNS, len(entries)), -1, np.int64)  # -1: no producer, no sequence

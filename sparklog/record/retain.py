@@ -121,12 +121,7 @@ def retain_in_parts(
 
 
 def retain(
-    data: Buffer,
-    batches: BatchTable,
-    rules: Rules,
-    *,
-    shift: int = 0,
-    max_bytes: int | None = None,
+    data: Buffer, batches: BatchTable, rules: Rules, *, shift: int = 0, max_bytes: int | None = None
 ) -> Retained:
     """Return the part of `batches` that stays; their positions are positions in `data`.
 

@@ -1,6 +1,5 @@
 """Arrow columns as the kernels take them: checked, cast, and viewed without a copy."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -60,8 +59,15 @@ def kernel_rows(columns: RecordColumns, stream: NDArray[np.int32] | None) -> Row
     """
     count = len(columns)
     streams = np.zeros(count, np.int32) if stream is None else stream
-    for name, column in _named(columns, streams):
-        if len(column) != count:
+    named = {
+        "key": columns.key,
+        "value": columns.value,
+        "partition": streams,
+        "headers": columns.headers,
+        "offset": columns.offset,
+    }
+    for name, column in named.items():
+        if column is not None and len(column) != count:
             raise SchemaError(f"column {name} has {len(column)} rows, timestamp has {count}")
     return Rows(
         stream=_readonly(np.ascontiguousarray(streams, np.int32)),
@@ -117,17 +123,6 @@ def header_column(array: pa.Array) -> HeaderColumn:
         binary_column(keys, "headers.key"),
         binary_column(values, "headers.value"),
     )
-
-
-def _named(columns: RecordColumns, streams: NDArray[np.int32]) -> Sequence[tuple[str, Any]]:
-    named = [
-        ("key", columns.key),
-        ("value", columns.value),
-        ("partition", streams),
-        ("headers", columns.headers),
-        ("offset", columns.offset),
-    ]
-    return [(name, column) for name, column in named if column is not None]
 
 
 def _cast(array: pa.Array, target: pa.DataType, name: str) -> pa.Array:

@@ -29,11 +29,7 @@ class Scan(NamedTuple):
 
 
 def scan_batches(
-    data: Buffer,
-    start: int = 0,
-    end: int | None = None,
-    *,
-    max_bytes: int | None = None,
+    data: Buffer, start: int = 0, end: int | None = None, *, max_bytes: int | None = None
 ) -> Scan:
     """Walk the batches and message-set entries (magic 0, 1 and 2) that begin at byte `start`.
 

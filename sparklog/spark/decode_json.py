@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
 from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
@@ -27,7 +27,8 @@ def json_decoded(
     _refuse_alike(df, column, fields.names)
     data = F.col(_quoted(column)).cast("binary")
     is_framed = (F.length(data) >= HEADER_BYTES) & (F.substring(data, 1, 1) == F.lit(b"\0"))
-    text = _text(data, is_framed)
+    body = F.substring(data, HEADER_BYTES + 1, 2**31 - 1)
+    text = F.when(is_framed, body).otherwise(data).cast("string")
     broken = StructField(_BROKEN, StringType())
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
     parsed = F.col(_PARSED)
@@ -47,11 +48,6 @@ def json_decoded(
         F.when(is_framed, schema_id).alias(SCHEMA_ID),
         F.when(data.isNotNull() & is_bad & ~is_null_in_json, error).alias(ERROR),
     )
-
-
-def _text(data: Column, is_framed: Column) -> Column:
-    body = F.substring(data, HEADER_BYTES + 1, 2**31 - 1)
-    return F.when(is_framed, body).otherwise(data).cast("string")
 
 
 def _struct(df: DataFrame, column: str, schema: StructType | str | DataFrame | None) -> StructType:

@@ -29,11 +29,7 @@ _BATCH: Final = "sparklog_newest"
 
 
 def upsert_table(
-    spark: SparkSession,
-    log_dir: str | PathLike[str],
-    topic: str,
-    table: str,
-    **options: Any,
+    spark: SparkSession, log_dir: str | PathLike[str], topic: str, table: str, **options: Any
 ) -> DataStreamWriter:
     """Return the writer of the stream that keeps `table`; the caller configures and starts it.
 

@@ -66,10 +66,7 @@ def _files(spark: SparkSession, part: TablePart) -> DataFrame:
 
 
 def stitched(
-    spark: SparkSession,
-    log: DataFrame | None,
-    parts: Sequence[TablePart],
-    columns: Sequence[str],
+    spark: SparkSession, log: DataFrame | None, parts: Sequence[TablePart], columns: Sequence[str]
 ) -> DataFrame:
     """Return the union of the log's rows and parts of tables; one of them may be missing."""
     require_delta(spark)

@@ -125,10 +125,7 @@ def without_table(topic: str) -> UsageError:
 
 
 def _ends(
-    catalog: Catalog,
-    options: Mapping[str, Any],
-    wanted: Selected,
-    tables: Mapping[str, TablePart],
+    catalog: Catalog, options: Mapping[str, Any], wanted: Selected, tables: Mapping[str, TablePart]
 ) -> dict[TopicPartition, int]:
     """Return the table end of each partition, as of the requested version."""
     past = as_of(catalog, options)

@@ -104,7 +104,10 @@ def plan_ranges(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]
         _range(readers[key.topic], key, starting.of(key), ending.of(key), options) for key in wanted
     ]
     if catalog is not newest:
-        ranges = [_of_the_past(readers[one.topic], one) for one in ranges]
+        ranges = [
+            replace(one, cleaner_offset=readers[one.topic].partition(one.partition).cleaner_offset)
+            for one in ranges
+        ]
     return ranges
 
 
@@ -182,10 +185,6 @@ def _range(
     check_order(key, (starting, start), (ending, end))
     found = ReadRange(key.topic, reader.topic.topic_id, key.partition, start, end)
     return within_log(reader, found, isolation, fails=options["failOnDataLoss"])
-
-
-def _of_the_past(reader: TopicReader, wanted: ReadRange) -> ReadRange:
-    return replace(wanted, cleaner_offset=reader.partition(wanted.partition).cleaner_offset)
 
 
 def _start(

@@ -317,8 +317,8 @@ class TestTopicsOfOneRead:
         assert [(one.topic, one.end) for one in found] == [("a", 1), ("b", 1)]
 
 
-def finder(log_dir: str, isolation: str = READ_UNCOMMITTED, *, fails: bool = True) -> SliceFinder:
-    return SliceFinder(catalog(log_dir), isolation, fails=fails)
+def finder(log_dir: str, *, fails: bool = True) -> SliceFinder:
+    return SliceFinder(catalog(log_dir), READ_UNCOMMITTED, fails=fails)
 
 
 class TestSlices:

@@ -53,9 +53,13 @@ def batch(*values: str, partition: int | None = 0) -> pa.RecordBatch:
 
 def written(writer: BatchWriter | StreamWriter, *values: str, query: str | None = "q") -> Written:
     """What one task hands back, as a task of the query."""
-    message = writer.write(iter([batch(*values)]))
-    assert isinstance(message, Written)
-    return replace(message, query_id=query)
+    return replace(writer.write(iter([batch(*values)])), query_id=query)
+
+
+def written_to(writer: BatchWriter | StreamWriter, *topics: str) -> Written:
+    """What a task of query q hands back that got a record of each of these topics."""
+    given = batch(*topics).append_column("topic", pa.array(topics))
+    return replace(writer.write(iter([given])), query_id="q")
 
 
 def entries_since(log_dir: str, version: int) -> list[Entry]:
@@ -162,15 +166,8 @@ class TestTopics:
     def job(self, log_dir: str, **options: Any) -> WriteJob:
         return job(log_dir, self.COLUMNS, topic=None, **options)
 
-    def written(self, writing: WriteJob, *topics: str) -> Written:
-        """The message of a task that got a record of each of these topics."""
-        given = batch(*topics).append_column("topic", pa.array(topics))
-        message = BatchWriter(writing, self.COLUMNS).write(iter([given]))
-        assert isinstance(message, Written)
-        return message
-
     def commit(self, writing: WriteJob, *topics: str) -> ProduceResult:
-        found = self.written(writing, *topics)
+        found = written_to(BatchWriter(writing, self.COLUMNS), *topics)
         return writing.commit(writing.catalog(), [(found.task, found.segments)])
 
     def test_become_visible_in_one_entry(self, log_dir: str) -> None:
@@ -185,7 +182,7 @@ class TestTopics:
 
     def test_are_refused_together(self, log_dir: str) -> None:
         writing = self.job(log_dir)
-        found = self.written(writing, "t", "u")
+        found = written_to(BatchWriter(writing, self.COLUMNS), "t", "u")
         AdminClient(log_dir).delete_topics(["u"])
 
         with pytest.raises(TopicClosedError, match="'u'"):
@@ -222,9 +219,7 @@ class TestOwnOffsets:
         """What a task hands back that has got records of partition 0 with these offsets."""
         rows = batch(*map(str, offsets))
         rows = rows.append_column("offset", pa.array(offsets, pa.int64()))
-        message = writer.write(iter([rows]))
-        assert isinstance(message, Written)
-        return replace(message, query_id="q")
+        return replace(writer.write(iter([rows])), query_id="q")
 
     def batch_writer(self, log_dir: str) -> BatchWriter:
         return BatchWriter(job(log_dir, self.COLUMNS), self.COLUMNS)
@@ -287,11 +282,9 @@ class TestStream:
         new_topic(log_dir, "u")
         columns = (*COLUMNS, "topic")
         writer = StreamWriter(job(log_dir, columns, topic=None), columns)
-        given = batch("a", "b").append_column("topic", pa.array(["t", "u"]))
-        message = writer.write(iter([given]))
-        assert isinstance(message, Written)
+        message = written_to(writer, "t", "u")
         before = catalog(log_dir).image().version
-        writer.commit([replace(message, query_id="q")], 7)
+        writer.commit([message], 7)
         (entry,) = entries_since(log_dir, before)
 
         assert entry.operation == "STREAM"
@@ -320,17 +313,10 @@ class TestStream:
         new_topic(log_dir, "u")
         columns = (*COLUMNS, "topic")
         writer = StreamWriter(job(log_dir, columns, topic=None), columns)
-
-        def message(*topics: str) -> Written:
-            given = batch(*topics).append_column("topic", pa.array(topics))
-            found = writer.write(iter([given]))
-            assert isinstance(found, Written)
-            return replace(found, query_id="q")
-
         for number in (0, 1):
-            writer.commit([message("t")], number)
+            writer.commit([written_to(writer, "t")], number)
         with pytest.raises(UsageError, match="'t' has micro-batch 1 of query q already, so micro-"):
-            writer.commit([message("t", "u")], 0)
+            writer.commit([written_to(writer, "t", "u")], 0)
         assert (all_values(log_dir), all_values(log_dir, "u")) == (["t", "t"], [])
 
     def test_that_has_more_records_when_it_runs_again_keeps_those_of_its_first_run(

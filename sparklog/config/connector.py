@@ -45,12 +45,14 @@ def without_connector_options(
 ) -> dict[str, Any]:
     """Return the options that have a meaning here; warn about the others (SparklogWarning).
 
-    `client_options` are the options that may also be given as kafka.<name>; a plain <name> wins.
+    `client_options` are the options that may also be given as kafka.<name>. A plain <name> wins in
+    any spelling: it comes behind the others, and of an option's spellings the last one counts.
     Raises InvalidOptionError for kafka.<name> if <name> is one of REFUSED_CLIENT_CONFIGS.
     """
     ignored = {name.lower() for name in IGNORED_OPTIONS}
     ours = {option.name.lower() for option in client_options}
     kept: dict[str, Any] = {}
+    prefixed: dict[str, Any] = {}
     for name, value in given.items():
         client_config = name.lower().removeprefix(CLIENT_PREFIX)
         if client_config == name.lower():
@@ -64,10 +66,11 @@ def without_connector_options(
                 option=name,
             )
         elif client_config in ours:
-            kept.setdefault(client_config, value)
+            prefixed.setdefault(client_config, value)
         else:
             _warn(name)
-    return kept
+    rest = {name: value for name, value in prefixed.items() if name not in kept}
+    return {**rest, **kept}
 
 
 def _warn(name: str) -> None:

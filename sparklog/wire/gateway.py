@@ -95,7 +95,7 @@ class Gateway:
         self.transactions = Transactions(self.catalog, settings.transaction_max_timeout_ms)
         self.producer_ids = ProducerIds(self.catalog, self.lookup)
         self.membership = Membership(self.catalog.log, clock, str(uuid4()))
-        own = self.membership.join(endpoints, settings.rack, settings.node_id)
+        own = self.membership.join(endpoints, settings.rack, settings.node_id, _load_kernels)
         self.instances = Instances(instance_of(own))
         self.housekeeper = Housekeeper(_housekeeping(settings, own), clock)
         self.throttle = Throttle()
@@ -130,7 +130,7 @@ class Gateway:
         self._steps = ThreadPoolExecutor(STEPS_AT_ONCE, "transaction")
 
     def start(self) -> None:
-        """Begin the heartbeats, and load the kernels in the background."""
+        """Begin the heartbeats, and load the kernels in the background if they are not loaded."""
         self._beating = asyncio.ensure_future(self._beat())
         self._loading = asyncio.get_running_loop().run_in_executor(self._lookups, _load_kernels)
         self._loading.add_done_callback(self._has_loaded)
@@ -374,7 +374,7 @@ class Gateway:
 def _load_kernels() -> None:
     """Load the kernels that produce requests need. It takes longer than all other imports.
 
-    The gateway answers other requests meanwhile.
+    Alone, a gateway answers other requests meanwhile; beside others it has not joined yet.
     """
     import_module("sparklog.record.client_batch")
 

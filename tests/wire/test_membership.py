@@ -17,6 +17,7 @@ from sparklog.metadata.state.cluster import Broker, Endpoint
 from sparklog.service.housekeeper import Housekeeper
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
+from sparklog.wire import gateway as wire_gateway
 from sparklog.wire import membership
 from sparklog.wire.membership import HEARTBEAT_MS, Membership, try_to_leave
 from sparklog.wire.protocol.versions import ApiKey
@@ -98,6 +99,35 @@ class TestNodeId:
         cluster.joined(1, node_id=7)
         assert cluster.gateway().join(at(2), None, 7).endpoints == at(2)
         assert cluster.brokers[7].incarnation == "incarnation-2"
+
+
+class TestWarmingUp:
+    def warmed_up(self, cluster: Cluster, port: int, node_id: int | None = None) -> list[list[int]]:
+        """The brokers at each call of `warm_up` while another gateway joins."""
+        calls: list[list[int]] = []
+        joins = cluster.gateway().join
+        joins(at(port), None, node_id, lambda: calls.append(sorted(cluster.brokers)))
+        return calls
+
+    def test_one_that_takes_work_from_others_is_warm_before_it_joins(
+        self, cluster: Cluster
+    ) -> None:
+        cluster.joined(1, node_id=7)
+        assert self.warmed_up(cluster, 2) == [[7]]
+        assert sorted(cluster.brokers) == [0, 7]
+
+    def test_one_that_is_alone_joins_at_once(self, cluster: Cluster) -> None:
+        assert self.warmed_up(cluster, 1) == []
+
+    @pytest.mark.parametrize(("port", "node_id"), [(2, None), (3, 7)])
+    def test_one_that_has_its_place_still_joins_at_once(
+        self, cluster: Cluster, port: int, node_id: int | None
+    ) -> None:
+        """So after a crash: clients already ask it, and nobody else has its id or its address."""
+        cluster.joined(1)
+        cluster.joined(2, node_id=7)
+        assert self.warmed_up(cluster, port, node_id) == []
+        assert sorted(cluster.brokers) == [0, 7]
 
 
 class TestLife:
@@ -278,6 +308,17 @@ class TestInstances:
         brokers, leaders = told[0]
         assert [port for _, port in brokers] == [first.port, second.port]
         assert set(leaders.values()) == {0, 1}
+
+    def test_one_that_joins_others_has_loaded_its_kernels(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with gateway(tmp_path / "log") as first:
+            found, counts = first.server.gateway, list[int]()
+            monkeypatch.setattr(
+                wire_gateway, "_load_kernels", lambda: counts.append(len(found._newest().brokers))
+            )
+            with gateway(tmp_path / "log"):
+                assert counts[0] == 1
 
     def test_one_that_ends_is_named_no_longer(self, tmp_path: Path) -> None:
         with gateway(tmp_path / "log") as first:

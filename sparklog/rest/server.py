@@ -1,7 +1,7 @@
 """The server: uvicorn, with limits on headers and slow clients, and a shutdown without losses.
 
-On SIGTERM or SIGINT it takes no new connections, answers waiting fetches with the records that it
-has, commits and acknowledges every group commit, and ends.
+On SIGTERM, SIGINT or SIGHUP it takes no new connections, answers waiting fetches with the records
+that it has, commits and acknowledges every group commit, and ends.
 """
 
 import asyncio

@@ -23,9 +23,20 @@ def end_at_once_on_signals() -> None:
     """Let SIGTERM and SIGINT end the process, until the service handles them itself.
 
     By default Ctrl-C would show a traceback, and a container's first process ignores SIGTERM.
+    SIGHUP is SIGTERM from now on.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
+    hang_up_as_sigterm()
+
+
+def hang_up_as_sigterm() -> None:
+    """Let SIGHUP do what SIGTERM does, also later: by default it kills the process.
+
+    It comes when a terminal is closed. Under nohup it is ignored, and stays so.
+    """
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
 
 
 def end_within(shutdown_timeout_ms: int, *last: Callable[[], None]) -> None:

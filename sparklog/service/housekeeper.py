@@ -199,8 +199,9 @@ def work_for(service: str, log_level: str, work: "Callable[[Service], None]") ->
     Raises SystemExit if it fails.
     """
     name_program(f"{service} housekeeper")
-    # systemd sends SIGTERM to all processes; the service ends this one when it ends.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    # systemd sends SIGTERM to all processes, a closed terminal SIGHUP; the service ends this one
+    # when it ends.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     spare_memory()
     set_up_logs(log_level)

@@ -50,7 +50,8 @@ def scheduler(log_dir: str, verify_ms: int = -1) -> Iterator["subprocess.Popen[s
     """A scheduler of retention, five times a second, and perhaps of verify."""
     file = Path(log_dir).parent / "scheduler.toml"
     file.write_text(CONFIG.format(log_dir=log_dir, verify_ms=verify_ms))
-    command = [sys.executable, "-m", "jobs.scheduler", "--config", str(file)]
+    command = ["env", "--default-signal=HUP"]  # under nohup it would be ignored
+    command += [sys.executable, "-m", "jobs.scheduler", "--config", str(file)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
         try:
             yield started
@@ -94,7 +95,7 @@ class TestProcess:
             verified = next_run(runs, "verify")
             again = next_run(runs, "retention")
             counts = [metric(port, f"sparklog_job_{name}", "retention") for name in FIGURES]
-            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGHUP)  # which does what SIGTERM does
             ended = process.wait(120)
 
         assert (first["exit_code"], first["steps"][0]["segments"]) == (0, 1)

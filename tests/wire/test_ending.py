@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C end a service while it starts, and although something hangs."""
+"""Signals end a service while it starts, in order, and although something hangs."""
 
 import os
 import signal
@@ -35,6 +35,8 @@ def hangs(*_):
     time.sleep(600)
 """
 PATIENCE_S = 120
+IN_TERMINAL = ("env", "--default-signal=HUP")
+"""Tests that run under nohup ignore SIGHUP, and so would their processes."""
 Told = tuple["subprocess.Popen[str]", int]
 
 
@@ -44,7 +46,7 @@ def begun(service: str, log_dir: Path, code: str, timeout_ms: int = 100) -> Iter
     imports, address = SERVICES[service]
     given = f"log_dir={str(log_dir)!r}, {address}, shutdown_timeout_ms={timeout_ms}"
     lines = [imports, PRELUDE, code, f"server.serve(server.Settings({given}))"]
-    command = [sys.executable, "-c", "\n".join(lines)]
+    command = [*IN_TERMINAL, sys.executable, "-c", "\n".join(lines)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as run:
         told: Any = run.stderr
         patience = Timer(PATIENCE_S, run.kill)
@@ -76,7 +78,7 @@ sys.executable = {compiler!r}
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_that_compiles_ends_at_once(tmp_path: Path, service: str, number: int) -> None:
     compiler = tmp_path / "compiler"
@@ -87,6 +89,26 @@ def test_a_service_that_compiles_ends_at_once(tmp_path: Path, service: str, numb
         assert os.getpgid(child) == child  # Ctrl-C does not reach it: it would show a traceback
         assert told_until_the_end(run, number) == ""
     assert not is_alive(child)
+
+
+SERVES = """
+start, end.GRACE_S = server.Server.{start}, 60
+
+async def starts(*given, **named):
+    await start(*given, **named)
+    tell()
+
+server.Server.{start} = starts
+"""
+
+
+@pytest.mark.parametrize(("service", "start"), [("gateway", "start"), ("rest", "startup")])
+def test_a_service_ends_in_order_when_its_terminal_is_closed(
+    tmp_path: Path, service: str, start: str
+) -> None:
+    with begun(service, tmp_path / "log", SERVES.format(start=start), 60_000) as (run, _):
+        assert "work is still under way" not in told_until_the_end(run, signal.SIGHUP)
+    assert list((tmp_path / "log").glob("__gateways/*.json")) == []
 
 
 @pytest.mark.parametrize(

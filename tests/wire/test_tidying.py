@@ -367,7 +367,7 @@ class TestTheProcess:
                 produced(client, SLICES_MAX + 1)
                 until(lambda: slices_of(tmp_path / "log") < SLICES_MAX)
                 [found] = children(process.pid)
-                for number in (signal.SIGINT, signal.SIGTERM):
+                for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                     os.kill(found, number)
                 produced(client, SLICES_MAX + 1)
                 until(lambda: slices_of(tmp_path / "log") < SLICES_MAX)

@@ -12,10 +12,10 @@ step, the second one leaves it out and tries again a minute later. The log dir k
 which a job with a long interval is due (`maintenance.timetable`): a restart neither repeats nor
 forgets a run.
 
-On SIGTERM or SIGINT the current steps are finished, and the exit code is 0. When the session's JVM
-is lost, the run that notices it reports it, and the process ends with exit code 1: its supervisor
-(systemd, Kubernetes) starts a new one. Several schedulers may serve one log dir: leases keep them
-from doing the same work. A wrong configuration is exit code 2.
+On SIGTERM, SIGINT or SIGHUP the current steps are finished, and the exit code is 0. When the
+session's JVM is lost, the run that notices it reports it, and the process ends with exit code 1:
+its supervisor (systemd, Kubernetes) starts a new one. Several schedulers may serve one log dir:
+leases keep them from doing the same work. A wrong configuration is exit code 2.
 """
 
 import json
@@ -35,6 +35,7 @@ from sparklog.maintenance.leases import Leases, new_owner
 from sparklog.maintenance.runner import FAILED, NOTHING_TO_DO, JobRun, StepReport
 from sparklog.maintenance.timetable import RETRY_MS, Timetable
 from sparklog.metadata.catalog import Catalog
+from sparklog.service.end import hang_up_as_sigterm
 from sparklog.spark.jobs.fleet import SparkFleet
 from sparklog.spark.jobs.scheduler_config import Schedule, SchedulerConfig
 from sparklog.spark.jobs.scheduler_metrics import JobMetrics
@@ -207,10 +208,11 @@ def say(line: dict[str, Any]) -> None:
 
 
 def serve(config: SchedulerConfig) -> int:
-    """Serve until SIGTERM or SIGINT; return the exit code."""
+    """Serve until SIGTERM, SIGINT or SIGHUP; return the exit code."""
     scheduler = Scheduler(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: scheduler.stopping.set())
+    hang_up_as_sigterm()
     if config.metrics_port >= 0:
         say({"metrics_port": scheduler.metrics.serve(config.metrics_host, config.metrics_port)})
     return scheduler.serve()

@@ -1,7 +1,8 @@
 """The server: listeners, signals, and an end without losses.
 
-On SIGTERM or SIGINT the server takes no new connections and no new requests, answers waiting
-fetches with the records there are, commits and acknowledges everything it has accepted, and ends.
+On SIGTERM, SIGINT or SIGHUP the server takes no new connections and no new requests, answers
+waiting fetches with the records there are, commits and acknowledges everything it has accepted, and
+ends.
 """
 
 import asyncio

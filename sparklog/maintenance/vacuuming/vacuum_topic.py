@@ -32,7 +32,7 @@ from sparklog.metadata.catalog import (
     topic_directory,
 )
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS
-from sparklog.metadata.plans.backups import Pinned
+from sparklog.metadata.plans.backups import Pinned, pinned
 from sparklog.metadata.state.check import paths_of
 from sparklog.metadata.state.edit import Done, TopicEdit
 from sparklog.metadata.state.image import TopicImage
@@ -56,7 +56,8 @@ def topic_steps(
     """
     of_table: list[FileStat] = []
     try:
-        image, needed = context.to_vacuum(topic)
+        image = context.to_plan(topic)  # the step judges the files again, by a newer image
+        needed = pinned(context.catalog.log.last_image, context.clock.now_ms())
         garbage = _garbage(topic, image, _of_log(topic_directory(topic), files, of_table), needed)
     except SparklogError as error:
         yield failing_step(topic.name, error)

@@ -18,6 +18,15 @@ CONFIGS = {"cleanup.policy": "compact,delete", "sparklog.table.enable": "true"}
 """Configs of a topic that every job works on."""
 
 
+def requests(name: str, count: int, *, is_named: bool) -> int:
+    """How many requests the plan of a job over so many topics needs."""
+    files = folded(count, CONFIGS)
+    context = JobContext(Catalog(files), LocalFleet())
+    names = [f"t{number}" for number in range(count) if is_named]
+    job = JOBS[name]
+    return requests_for(files, lambda: list(job.job(context, names, job.options())))
+
+
 class TestTopics:
     def test_are_all_when_none_is_named(self) -> None:
         assert [topic.name for topic in context_of(Partition()).topics([])] == ["t"]
@@ -64,17 +73,28 @@ class TestOpened:
 
         assert openings == []
 
-    @pytest.mark.parametrize("name", ["build_index", "compact", "merge_segments", "retention"])
+    @pytest.mark.parametrize(
+        "name", ["build_index", "compact", "merge_segments", "retention", "vacuum"]
+    )
     def test_many_topics_cost_no_more_requests_than_one(self, name: str) -> None:
-        def requests(count: int, *, is_named: bool) -> int:
-            files = folded(count, CONFIGS)
-            context = JobContext(Catalog(files), LocalFleet())
-            names = [f"t{number}" for number in range(count) if is_named]
-            job = JOBS[name]
-            return requests_for(files, lambda: list(job.job(context, names, job.options())))
+        assert requests(name, 9, is_named=False) == requests(name, 1, is_named=False)
 
-        assert requests(9, is_named=False) == requests(1, is_named=False)
-        assert requests(9, is_named=True) == requests(1, is_named=True)
+    @pytest.mark.parametrize(
+        ("name", "listings"),
+        [
+            ("build_index", 0),
+            ("compact", 0),
+            ("merge_segments", 0),
+            ("retention", 0),
+            ("vacuum", 1),
+        ],
+    )
+    def test_many_names_cost_no_more_than_one_but_for_a_listing_each(
+        self, name: str, listings: int
+    ) -> None:
+        more = requests(name, 9, is_named=True) - requests(name, 1, is_named=True)
+
+        assert more == 8 * listings
 
     def test_a_plan_is_as_of_the_last_look(self, tmp_path: Path) -> None:
         log_dir = new_topic(tmp_path / "log", "t", 1)

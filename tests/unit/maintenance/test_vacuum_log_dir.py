@@ -184,7 +184,7 @@ class TestDeletedTopic:
         mine = Catalog(Meanwhile(log_dir), later())
         steps = vacuum(JobContext(mine, LocalFleet()), [], {})
 
-        assert [executed(step).problems for step in steps if step.topic == "gone"] == [()]
+        assert [line for step in steps for line in executed(step).problems] == []
 
     def test_a_writer_who_knew_it_gets_an_error(self, log_dir: str) -> None:
         """Also one whose catalog was open all the while."""

@@ -89,7 +89,7 @@ def remove(log_dir: str, *slots: int, clock: ManualClock | None = None) -> list[
 
 
 def written(
-    log_dir: str, values: Sequence[object], topic: str = "t"
+    log_dir: Place, values: Sequence[object], topic: str = "t"
 ) -> tuple[WritePlan, list[SegmentEntry]]:
     """Files of a produce to partition 0 that has not committed yet."""
     found = catalog(log_dir)

@@ -44,7 +44,7 @@ def server(command: Sequence[str], **environment: str) -> Iterator[tuple[str, in
 @contextmanager
 def service(log_dir: Path) -> Iterator[tuple[str, int]]:
     """Start the service as users run it, without its log of requests."""
-    command = [sys.executable, "-m", "sparklog.cli", "rest"]
+    command = [sys.executable, "-m", "sparklog", "rest"]
     settings = {"LOG_DIR": str(log_dir), "PORT": "0", "ACCESS_LOG": "false"}
     with server(command, **{f"SPARKLOG_{name}": value for name, value in settings.items()}) as one:
         yield one

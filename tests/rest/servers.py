@@ -25,7 +25,7 @@ class Instance:
         given = {f"SPARKLOG_{name.upper()}": str(value) for name, value in values.items()}
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "sparklog.cli", "rest"],
+                [sys.executable, "-m", "sparklog", "rest"],
                 cwd=ROOT,
                 env={**os.environ, **given},
                 stdout=out,

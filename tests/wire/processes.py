@@ -18,7 +18,7 @@ class GatewayProcess:
     ) -> None:
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
-        self._command = [sys.executable, "-m", "sparklog.cli", "gateway", "--log-dir", str(log_dir)]
+        self._command = [sys.executable, "-m", "sparklog", "gateway", "--log-dir", str(log_dir)]
         self._command += ["--listen", self.address, *options]
         self._environ = os.environ | (environ or {})
         self._process: subprocess.Popen[bytes] | None = None

@@ -281,7 +281,7 @@ class TestProcesses:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             here = f"127.0.0.1:{taken.getsockname()[1]}"
             options = ["--log-dir", str(tmp_path / "log"), "--listen", here, "--processes", "2"]
-            command = [sys.executable, "-m", "sparklog.cli", "gateway", *options]
+            command = [sys.executable, "-m", "sparklog", "gateway", *options]
             run = subprocess.run(command, capture_output=True, text=True, check=False)
 
         told = [line for line in run.stderr.splitlines() if line[0] != "{"]
@@ -297,7 +297,7 @@ def test_a_gateway_ends_well_on_sigterm(tmp_path: Path, processes: int) -> None:
     listen = [] if processes > 1 else ["--listen", "127.0.0.1:0"]
     if processes > 1:
         listen = ["--listen", "127.0.0.1:0", "--processes", "2"]
-    command = [sys.executable, "-m", "sparklog.cli", "--log-dir", str(tmp_path / "log")]
+    command = [sys.executable, "-m", "sparklog", "--log-dir", str(tmp_path / "log")]
     command += ["gateway", *listen]
     listening: list[dict[str, str]] = []
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as run:

@@ -7,17 +7,22 @@ txn             the query's id and the batch's are Delta's txnAppId and txnVersi
                 deleted rows since
 """
 
+from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import Any, Final
+from warnings import catch_warnings, simplefilter
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 
-from sparklog.errors import UsageError
+from sparklog.config.connector import without_connector_options
+from sparklog.config.options import SOURCE_OPTIONS, parse_options
+from sparklog.errors import InvalidOptionError, SparklogWarning, UsageError
 from sparklog.spark.connect import is_connect
 from sparklog.spark.newest import KEY, committed_unless_given, newest
 from sparklog.spark.schema import output_schema
+from sparklog.storage import open_files
 
 PROPERTIES: Final = {
     "delta.enableChangeDataFeed": "true",
@@ -38,13 +43,15 @@ def upsert_table(
     those of `latest` over the records that the stream has read: the newest record of each
     (partition, key), without tombstones and records without a key. The stream begins at the log
     start, unless `startingOffsets` says otherwise, and is read_committed; `options` are those of a
-    streaming read. Give the writer a `checkpointLocation`; a table belongs to one checkpoint.
+    streaming read, without those for topics and columns. Give the writer a `checkpointLocation`; a
+    table belongs to one checkpoint.
 
-    Raises UsageError for a session without delta-spark, for a client of Spark Connect, and for a
-    table with other columns.
+    Raises UnknownTopicError and InvalidOptionError before the table is created; UsageError for a
+    session without delta-spark, for a client of Spark Connect, and for a table with other columns.
     """
     if is_connect(spark):
         raise UsageError("upsert_table merges in the driver: a Spark Connect client has none")
+    _check(fspath(log_dir), topic, options)
     from sparklog.spark.requirements import require_delta
     from sparklog.table.schema import COLUMNS
 
@@ -59,6 +66,23 @@ def upsert_table(
         .load(fspath(log_dir))
     )
     return stream.writeStream.foreachBatch(Merge(table))
+
+
+def _check(log_dir: str, topic: str, options: Mapping[str, Any]) -> None:
+    """Refuse unknown and settled options, and a topic that is not there."""
+    from sparklog.metadata.catalog import Catalog
+
+    with catch_warnings():
+        simplefilter("ignore", SparklogWarning)  # the stream itself warns
+        kept = without_connector_options(options)
+    given, settings = parse_options(SOURCE_OPTIONS, kept)
+    for name in ("columns", "subscribe"):
+        if given[name] is not None:
+            raise InvalidOptionError(
+                f"option {name} is not allowed here: the table has all columns of the one topic",
+                option=name,
+            )
+    Catalog(open_files(log_dir, settings)).topic(topic)
 
 
 def _make(spark: SparkSession, table: str, wanted: StructType) -> None:

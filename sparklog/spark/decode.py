@@ -57,7 +57,8 @@ def decode(
 
     Raises SchemaError for a column that is missing or of another type, and for a schema that Spark
     has no type for; UsageError for a stream without a schema, for a registry without a subject (and
-    a subject without a registry), and for a subject that has no schema.
+    a subject without a registry), for a registry that cannot be reached, and for a subject that has
+    no schema.
     """
     _check_columns(df, column, into, is_avro=registry is not None)
     if registry is None:

@@ -33,13 +33,14 @@ def resolved(
 ) -> AvroSchemas:
     """Fetch every version of a subject; `reader` is Avro's JSON, None for the newest version.
 
-    Raises UsageError when the extra is missing, when the registry refuses, and for schemas of
-    another type than Avro; SchemaError for a text that is no Avro schema.
+    Raises UsageError when the extra is missing, when the registry refuses or cannot be reached, and
+    for schemas of another type than Avro; SchemaError for a text that is no Avro schema.
     """
     try:
         from confluent_kafka.schema_registry import SchemaRegistryClient
         from confluent_kafka.schema_registry.error import SchemaRegistryError
         from fastavro.schema import SchemaParseException
+        from httpx2 import TransportError
     except ImportError as error:
         raise UsageError(
             f"Avro needs the extra registry: pip install 'sparklog[registry]' ({error})"
@@ -55,6 +56,11 @@ def resolved(
         wanted = parsed[-1] if reader is None else _avro(json.loads(reader), {})
     except SchemaRegistryError as error:
         raise UsageError(f"subject {subject!r}: the registry answers {error}") from None
+    except TransportError as error:
+        where = error.request.url.copy_with(userinfo=b"", query=None)
+        raise UsageError(
+            f"subject {subject!r}: the registry cannot be reached at {where}: {error}"
+        ) from None
     except (SchemaParseException, ValueError) as error:
         raise SchemaError(f"subject {subject!r}: no Avro schema: {error!r}", column="") from None
     ids = [one.schema_id or 0 for one in found]

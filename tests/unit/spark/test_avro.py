@@ -8,6 +8,7 @@ from io import BytesIO
 from typing import Any
 
 import fastavro
+import httpx2
 import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
@@ -193,6 +194,23 @@ class TestSchemas:
 
         with pytest.raises(UsageError, match="the registry answers"):
             decoded(client)
+
+    def test_of_a_registry_that_is_not_reached_name_its_address_without_a_password(
+        self, client: SchemaRegistryClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        request = httpx2.Request("GET", "http://user:secret@host:8081/subjects/t-value/versions")
+
+        def refuse(_subject: str) -> list[int]:
+            raise httpx2.ConnectError("[Errno 111] Connection refused", request=request)
+
+        monkeypatch.setattr(client, "get_versions", refuse)
+
+        with pytest.raises(UsageError) as told:
+            decoded(client)
+        assert str(told.value) == (
+            "subject 't-value': the registry cannot be reached at "
+            "http://host:8081/subjects/t-value/versions: [Errno 111] Connection refused"
+        )
 
 
 class TestBrokenValues:

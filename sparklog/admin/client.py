@@ -342,8 +342,9 @@ class AdminClient:
     ) -> None:
         """Set offsets of a group without members, all or none, in one commit; creates the group.
 
-        An int is an offset without metadata. Raises InvalidGroupIdError, GroupNotEmptyError,
-        UnknownTopicError, OffsetOutOfRangeError for a negative offset, CommitConflictError.
+        An int is an offset without metadata; as in Kafka it may be beyond the log end. Raises
+        InvalidGroupIdError, GroupNotEmptyError, UnknownTopicError, OffsetOutOfRangeError for a
+        negative offset, CommitConflictError.
         """
         self._groups.commit(group_id, committed(offsets))
 

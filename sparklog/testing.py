@@ -23,11 +23,12 @@ import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
+from sparklog.errors import InvalidRecordError, InvalidTimestampError
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.metadata.catalog import Catalog
-from sparklog.model import OffsetRange
+from sparklog.model import OffsetRange, whole_number
 from sparklog.record.rows import HEADERS_TYPE, RecordColumns
 from sparklog.storage import open_files
 
@@ -61,8 +62,9 @@ class TemporaryTopic:
     def produce(self, *records: Record | str | bytes | None) -> tuple[OffsetRange, ...]:
         """Append records in one commit; return their offsets. Text, bytes or None is a value.
 
-        Raises InvalidRecordError, InvalidTimestampError, RecordTooLargeError, UnknownTopicError
-        (no such partition).
+        Raises InvalidRecordError, also for headers that are a mapping; InvalidTimestampError, also
+        for a timestamp that is no integer; RecordTooLargeError, UnknownTopicError (no such
+        partition).
         """
         rows = [one if isinstance(one, Record) else Record(one) for one in records]
         plan = plan_write(self._catalog, self.name, WriteOptions(flush=False))
@@ -119,7 +121,11 @@ def log_dir(tmp_path: Path) -> TemporaryLogDir:
 
 
 def _columns(rows: list[Record], now_ms: int) -> RecordColumns:
-    times = [now_ms if row.timestamp is None else row.timestamp for row in rows]
+    times = [now_ms if row.timestamp is None else _milliseconds(row.timestamp) for row in rows]
+    for row in rows:
+        given: object = row.headers
+        if isinstance(given, Mapping):
+            raise InvalidRecordError(f"headers are {given!r}: give pairs, {(*given.items(),)!r}")
     headers = [[{"key": key, "value": value} for key, value in row.headers] for row in rows]
     return RecordColumns(
         key=pa.array([_bytes(row.key) for row in rows], pa.binary()),
@@ -127,6 +133,12 @@ def _columns(rows: list[Record], now_ms: int) -> RecordColumns:
         timestamp=np.array(times, np.int64),
         headers=pa.array(headers, HEADERS_TYPE),
     )
+
+
+def _milliseconds(given: object) -> int:
+    if (number := whole_number(given)) is None:
+        raise InvalidTimestampError(f"timestamp {given!r} is no integer: give ms since 1970")
+    return number
 
 
 def _bytes(given: str | bytes | None) -> bytes | None:

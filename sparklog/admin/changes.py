@@ -69,8 +69,12 @@ class AlterConfigOp:
 def described(topic: NewTopic, random_bytes: bytes, now_ms: int) -> TopicDescription:
     """Return the description of a new topic; its id is made of 16 `random_bytes`.
 
-    Raises InvalidTopicError, InvalidPartitionsError, InvalidConfigError.
+    Raises InvalidTopicError, also for another object than a NewTopic; InvalidPartitionsError,
+    InvalidConfigError.
     """
+    given: object = topic
+    if not isinstance(given, NewTopic):
+        raise InvalidTopicError(f"{given!r} is no NewTopic: give a list such as [NewTopic('t')]")
     validate_topic_name(topic.name)
     if topic.name in RESERVED_TOPICS:
         reserved = ", ".join(sorted(RESERVED_TOPICS))
@@ -110,9 +114,17 @@ def grown(topic: TopicDescription, count: int) -> TopicDescription:
 def altered(topic: TopicDescription, ops: Iterable[AlterConfigOp]) -> TopicDescription:
     """Return a topic with changed configs.
 
-    Raises InvalidConfigError, InvalidOptionError for a config that is named twice.
+    Raises InvalidConfigError, also for another object than an AlterConfigOp; InvalidOptionError for
+    a config that is named twice.
     """
     ops = list(ops)
+    given: Iterable[object] = ops
+    for one in given:
+        if not isinstance(one, AlterConfigOp):
+            raise InvalidConfigError(
+                f"topic {topic.name!r}: {one!r} is no AlterConfigOp: give a list such as "
+                f"[AlterConfigOp('retention.ms', '-1')]"
+            )
     check_named_once(topic.name, [op.name for op in ops])
     values: dict[str, object] = dict(topic.configs)
     for op in ops:

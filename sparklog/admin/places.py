@@ -35,16 +35,16 @@ def whole(given: object, what: str) -> int:
 
 def place_of(given: tuple[str, int]) -> TopicPartition:
     """Return a partition. Raises UsageError."""
+    pair: object = given
+    if not (isinstance(pair, tuple | list) and len(pair) == 2):
+        raise UsageError(f"{given!r} is no partition: give (topic, partition)")
     topic, partition = given
     return TopicPartition(topic, whole(partition, f"topic {topic!r}, partition"))
 
 
 def by_place(given: Mapping[Place, int]) -> dict[TopicPartition, int]:
     """Return the number of each partition. Raises UsageError."""
-    return {
-        place_of(place): whole(number, f"topic {place[0]!r}, partition {place[1]}")
-        for place, number in given.items()
-    }
+    return {(found := place_of(place)): _at(found, number) for place, number in given.items()}
 
 
 def committed(
@@ -53,7 +53,11 @@ def committed(
     """Return the offset to commit of each partition. Raises UsageError."""
     found: dict[TopicPartition, CommittedOffset] = {}
     for place, one in given.items():
+        partition = place_of(place)
         offset = one if isinstance(one, CommittedOffset) else CommittedOffset(one)
-        number = whole(offset.offset, f"topic {place[0]!r}, partition {place[1]}")
-        found[place_of(place)] = offset._replace(offset=number)
+        found[partition] = offset._replace(offset=_at(partition, offset.offset))
     return found
+
+
+def _at(place: TopicPartition, given: object) -> int:
+    return whole(given, f"topic {place.topic!r}, partition {place.partition}")

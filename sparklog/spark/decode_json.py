@@ -60,7 +60,11 @@ def _struct(df: DataFrame, column: str, schema: StructType | str | DataFrame | N
                 "records to sample"
             )
         return _sampled(df, column)
-    found = DataType.fromDDL(schema) if isinstance(schema, str) else schema
+    found: object = DataType.fromDDL(schema) if isinstance(schema, str) else schema
+    if not isinstance(found, DataType):
+        raise SchemaError(
+            f"schema {found!r}: it must be a StructType, DDL or a DataFrame", column=column
+        )
     if not isinstance(found, StructType):
         raise SchemaError(f"schema {found.simpleString()} is no struct", column=column)
     return found

@@ -1,11 +1,18 @@
 """`sparklog.testing`: the log dir that other people's tests use."""
 
+from datetime import UTC, datetime
 from importlib.metadata import entry_points
+from typing import Any
 
 import pytest
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.errors import LogDirError, UnknownTopicError
+from sparklog.errors import (
+    InvalidRecordError,
+    InvalidTimestampError,
+    LogDirError,
+    UnknownTopicError,
+)
 from sparklog.model import OffsetRange
 from sparklog.testing import Record, TemporaryLogDir, log_dir
 
@@ -50,6 +57,19 @@ class TestProduce:
             topic.produce(Record("a", partition=7))
         with pytest.raises(UnknownTopicError, match="partition 7"):
             topic.values(7)
+
+    def test_headers_and_timestamps_of_other_types_are_refused(
+        self, log_dir: TemporaryLogDir
+    ) -> None:
+        topic = log_dir.topic("t")
+        headers: Any = {"h": b"1"}
+        timestamp: Any = datetime(2013, 1, 1, tzinfo=UTC)
+
+        with pytest.raises(InvalidRecordError, match=r"give pairs, \(\('h', b'1'\),\)"):
+            topic.produce(Record("a", headers=headers))
+        with pytest.raises(InvalidTimestampError, match="timestamp datetime.* is no integer"):
+            topic.produce(Record("a", timestamp=timestamp))
+        assert topic.records() == []
 
 
 class TestLogDir:

@@ -80,7 +80,7 @@ class HistoryStream:
             .load(self._log_dir)
         )
         location = spark_location(self._kept, "log")
-        return self._write(log).option("checkpointLocation", location).start()
+        return checked_writer(self._write(log)).option("checkpointLocation", location).start()
 
     def _hand_over(self) -> Mapping[str, Any]:
         """Run the first query; store and return the offsets at which the second one begins."""
@@ -112,7 +112,7 @@ class HistoryStream:
             .select(*RECORD_COLUMNS)
         )
         location = spark_location(self._kept, "table")
-        writer = self._write(rows).option("checkpointLocation", location)
+        writer = checked_writer(self._write(rows)).option("checkpointLocation", location)
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
         _require_two_queries(query)
@@ -134,6 +134,16 @@ def checked_options(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapp
                 why = "a stream has no end and reads no past"
             raise InvalidOptionError(f"option {name} is not allowed here: {why}", option=name)
     return kept, settings
+
+
+def checked_writer(given: DataStreamWriter) -> DataStreamWriter:
+    """Return what `write` has returned. Raises UsageError if it is no writer."""
+    if not hasattr(given, "start"):  # a client of Spark Connect has another class of writers
+        raise UsageError(
+            f"write returned {given!r}: it must return the writer of its DataFrame "
+            f"(df.writeStream…), and leave start() to stream_history"
+        )
+    return given
 
 
 def _require_two_queries(query: StreamingQuery) -> None:

@@ -81,9 +81,10 @@ def stream_history(
     reader sees.
 
     Raises InvalidOptionError, UnknownTopicError; UsageError for a session without delta-spark, for
-    a topic without a table or with one that is no copy of its log, for a first query that is
-    stopped, and after it for a sink that would take the second one for the same (format parquet,
-    orc, json, csv or text); StreamingQueryException when the first query fails.
+    a topic without a table or with one that is no copy of its log, for a `write` that returns no
+    writer or starts it, for a first query that is stopped, and after it for a sink that would take
+    the second one for the same (format parquet, orc, json, csv or text); StreamingQueryException
+    when the first query fails.
     """
     from sparklog.spark.lake.history_stream import HistoryStream
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.errors import InvalidConfigError, UsageError
+from sparklog.errors import InvalidConfigError, InvalidTopicError, UsageError
 from sparklog.testing import Record, TemporaryLogDir
 
 
@@ -41,6 +41,36 @@ def test_a_single_name_or_key_is_refused(
 
     assert log_dir["a"].values() == [b"value"]
     assert log_dir.admin.consumer_group_lags()["g"][0].current_offset == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "error", "message"),
+    [
+        (AdminClient.create_topics, ["x"], InvalidTopicError, "'x' is no NewTopic: give a list"),
+        (
+            AdminClient.incremental_alter_configs,
+            {"a": {"retention.ms": "1"}},
+            InvalidConfigError,
+            "topic 'a': 'retention.ms' is no AlterConfigOp: give a list",
+        ),
+        (
+            lambda admin, offsets: admin.alter_consumer_group_offsets("g", offsets),
+            {"d": 5},
+            UsageError,
+            r"'d' is no partition: give \(topic, partition\)",
+        ),
+        (AdminClient.list_offsets, {"d": -1}, UsageError, "'d' is no partition"),
+    ],
+)
+def test_other_objects_are_refused(
+    log_dir: TemporaryLogDir,
+    call: Callable[[AdminClient, Any], object],
+    given: object,
+    error: type[UsageError],
+    message: str,
+) -> None:
+    with pytest.raises(error, match=message):
+        call(log_dir.admin, given)
 
 
 def test_a_replication_factor_is_refused() -> None:

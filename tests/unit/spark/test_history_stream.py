@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql.streaming.query import StreamingQuery
 
 from sparklog.errors import InvalidOptionError, SparklogWarning, UsageError
 from sparklog.spark import stream_history
-from sparklog.spark.lake.history_stream import checked_options, version_read
+from sparklog.spark.lake.history_stream import checked_options, checked_writer, version_read
 from sparklog.storage import Files, open_files
 
 
@@ -80,3 +81,9 @@ class TestOptions:
             kept, settings = checked_options({**options, "storage.X": "y"})
         assert kept == {"isolation.level": "read_committed", "storage.X": "y"}
         assert settings == {"X": "y"}
+
+
+@pytest.mark.parametrize("given", [None, StreamingQuery.__new__(StreamingQuery)])
+def test_what_is_no_writer_is_refused(given: Any) -> None:
+    with pytest.raises(UsageError, match=r"write returned .*leave start\(\) to stream_history"):
+        checked_writer(given)

@@ -128,7 +128,8 @@ EVERYBODY: Final = Token(
     sha256="0" * 64,
     grants=tuple(Grant(prefix="", scopes=frozenset(Scope), resource=one) for one in Resource),
 )
-"""Every client, if there is no file of tokens."""
+"""Every client where nobody authenticates: at a service without a file of tokens, and at a
+gateway's listener without SASL."""
 
 
 def name_of(client: Principal | None) -> str | None:

@@ -28,8 +28,10 @@ class Listener(NamedTuple):
     port: int
     advertised_host: str
     advertised_port: int
-    name: str = "PLAINTEXT"
-    is_tls: bool = False
+    name: str
+    is_tls: bool
+    has_sasl: bool
+    """Whether its clients authenticate; those of a listener without it may do everything."""
 
 
 class Settings(BaseSettings):
@@ -40,7 +42,10 @@ class Settings(BaseSettings):
     log_dir: str
     """The log dir: a path, file://, s3://, gs://, az:// or abfss://."""
     listen: Annotated[Texts, Field(min_length=1)] = ("127.0.0.1:9092",)
-    """Where to listen, HOST:PORT or SSL://HOST:PORT; port 0 takes a free one."""
+    """Where to listen, [PROTOCOL://]HOST:PORT; port 0 takes a free one. PLAINTEXT and SSL are
+    without authentication, on loopback alone; SASL_PLAINTEXT and SASL_SSL need `tokens_file`. By
+    default it is SASL_PLAINTEXT with `tokens_file`, else PLAINTEXT.
+    """
     advertise: Texts = ()
     """The address that clients get instead, HOST:PORT, one for each `listen`; needed if `listen`
     has 0.0.0.0 or [::].
@@ -59,13 +64,15 @@ class Settings(BaseSettings):
     """HOST:PORT of GET /metrics, /metrics/kafka and /ready; by default these are not served."""
 
     tokens_file: Path | None = None
-    """Tokens and grants (sparklog.tokens); without it every client may do everything."""
+    """Tokens and grants (sparklog.tokens) of the clients that authenticate (SASL); all others may
+    do everything.
+    """
     sasl_enabled_mechanisms: Annotated[
         tuple[Mechanism, ...], NoDecode, BeforeValidator(split), Field(min_length=1)
     ] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     """The mechanisms that clients may choose (sasl.enabled.mechanisms)."""
     ssl_certificate_file: Path | None = None
-    """The certificate of SSL:// listeners, with its chain (PEM)."""
+    """The certificate of SSL:// and SASL_SSL:// listeners, with its chain (PEM)."""
     ssl_key_file: Path | None = None
     """The key of the certificate (PEM)."""
 

@@ -39,7 +39,7 @@ def secured(tmp_path: Path) -> Iterator[RunningGateway]:
     """A gateway with a listener in plain text and one with TLS; both authenticate."""
     tokens = tmp_path / "tokens.toml"
     tokens.write_text(TOKENS)
-    listen = ("127.0.0.1:0", "SSL://127.0.0.1:0")
+    listen = ("127.0.0.1:0", "SASL_SSL://127.0.0.1:0")
     given: dict[str, object] = {"listen": listen, "tokens_file": tokens, **certificate_in(tmp_path)}
     with gateway(tmp_path / "log", **given) as running:
         running.server.gateway.admin.create_topics([NewTopic("flights", 1)])

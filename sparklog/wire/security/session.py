@@ -26,9 +26,9 @@ class Session:
         "throttle_ms",
     )
 
-    def __init__(self, listener: Listener, *, is_known: bool) -> None:
+    def __init__(self, listener: Listener) -> None:
         self.listener = listener
-        self.principal: Principal | None = EVERYBODY if is_known else None
+        self.principal: Principal | None = None if listener.has_sasl else EVERYBODY
         self.peer = "unknown"
         """Its address and port, HOST:PORT."""
         self.address = "unknown"

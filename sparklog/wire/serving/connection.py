@@ -46,7 +46,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, gateway: "Gateway", listener: "Listener") -> None:
         settings = gateway.settings
-        self.session = Session(listener, is_known=settings.tokens_file is None)
+        self.session = Session(listener)
         self._gateway = gateway
         self._frames = Frames(
             settings.sasl_server_max_receive_size, gateway.buffer, gateway.large_frames

@@ -26,7 +26,7 @@ class Grants:
         self._given = file
         for connection in list(self._gateway.connections):
             session = connection.session
-            if session.principal is None:
+            if session.principal is None or not session.listener.has_sasl:
                 continue
             session.principal = file.again(session.principal)
             if session.principal is None:

@@ -8,11 +8,13 @@ from typing import Final, NamedTuple
 
 from sparklog.errors import InvalidOptionError
 from sparklog.metadata.state.cluster import Endpoint
-from sparklog.tokens import check_listening
+from sparklog.tokens import is_loopback
 from sparklog.wire.settings import Listener, Settings
 
-SSL: Final = "SSL"
-PLAINTEXT: Final = "PLAINTEXT"
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""org.apache.kafka.common.security.auth.SecurityProtocol: with SSL in the name it has TLS."""
+SASL: Final = "SASL_"
+"""The start of the names of protocols with authentication; others are for loopback alone."""
 SYSTEMS_BUFFER: Final = -1
 """Selectable.USE_DEFAULT_BUFFER_SIZE."""
 
@@ -28,7 +30,8 @@ def bind(settings: Settings) -> list[Bound]:
     """Bind all addresses.
 
     Raises InvalidOptionError for an address that cannot be parsed, that needs tokens or a
-    certificate, or that clients cannot connect to, and OSError for an address that is taken.
+    certificate, that anybody could reach without authentication, or that clients cannot connect to,
+    and OSError for an address that is taken.
     """
     if settings.advertise and len(settings.advertise) != len(settings.listen):
         raise InvalidOptionError(
@@ -43,7 +46,7 @@ def bind(settings: Settings) -> list[Bound]:
             told = settings.advertise[number] if settings.advertise else None
             found.append(_bound(settings, text, told, names))
         if settings.bootstrap is not None:
-            found.append(_shared(settings, settings.bootstrap, found[0].listener))
+            found.append(_shared(settings.bootstrap, found[0].listener))
         if (send_bytes := settings.socket_send_buffer_bytes) != SYSTEMS_BUFFER:
             for one in found:  # connections inherit it
                 one.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_bytes)
@@ -55,17 +58,23 @@ def bind(settings: Settings) -> list[Bound]:
 
 
 def _bound(settings: Settings, text: str, told: str | None, names: Counter[str]) -> Bound:
-    scheme, host, port = _with_scheme(text)
-    check_listening(host, settings.tokens_file)
-    if scheme == SSL and not (settings.ssl_certificate_file and settings.ssl_key_file):
+    protocol, host, port = _with_protocol(settings, text)
+    is_tls, has_sasl = protocol.endswith("SSL"), protocol.startswith(SASL)
+    if has_sasl and settings.tokens_file is None:
+        raise InvalidOptionError(
+            f"--listen {text}: {protocol} needs --tokens-file; "
+            f"python -m sparklog.tokens makes a token",
+            option="listen",
+        )
+    if is_tls and not (settings.ssl_certificate_file and settings.ssl_key_file):
         raise InvalidOptionError(
             f"--listen {text}: TLS needs --ssl-certificate-file and --ssl-key-file",
             option="listen",
         )
     told_address = None if told is None else address(told, "advertise")
-    names[scheme] += 1
-    name = scheme if names[scheme] == 1 else f"{scheme}-{names[scheme]}"
-    bound = bound_to(host, port)
+    names[protocol] += 1
+    name = protocol if names[protocol] == 1 else f"{protocol}-{names[protocol]}"
+    bound = _within_reach(protocol, host, port)
     own_host, port = bound.getsockname()[:2]
     if _is_unspecified(own_host if told_address is None else told_address[0]):
         bound.close()
@@ -76,19 +85,43 @@ def _bound(settings: Settings, text: str, told: str | None, names: Counter[str])
         )
     # A name stays a name: certificates seldom have the address.
     told_host, told_port = told_address or (host, port)
-    return Bound(Listener(own_host, port, told_host, told_port, name, scheme == SSL), bound)
+    return Bound(Listener(own_host, port, told_host, told_port, name, is_tls, has_sasl), bound)
 
 
-def _shared(settings: Settings, text: str, first: Listener) -> Bound:
+def _shared(text: str, first: Listener) -> Bound:
     """Return the bootstrap listener, whose port all processes share.
 
-    It has the name of the first listener, so its clients get the addresses of the first listeners
-    of all instances.
+    It has the name and protocol of the first listener, so its clients get the addresses of the
+    first listeners of all instances.
     """
     host, port = address(text, "bootstrap")
-    check_listening(host, settings.tokens_file)
-    bound = bound_to(host, port, is_shared=True)
+    bound = _within_reach(first.name, host, port, "bootstrap")
     return Bound(first._replace(host=host, port=port), bound)
+
+
+def _within_reach(protocol: str, host: str, port: int, option: str = "listen") -> socket.socket:
+    """Return `bound_to`; the port of `bootstrap` is shared.
+
+    Raises InvalidOptionError if clients that do not authenticate could come from other machines.
+    """
+    _check_reach(protocol, host, option)
+    found = bound_to(host, port, is_shared=option == "bootstrap")
+    try:
+        _check_reach(protocol, found.getsockname()[0], option)  # `localhost` may be any address
+    except InvalidOptionError:
+        found.close()
+        raise
+    return found
+
+
+def _check_reach(protocol: str, host: str, option: str) -> None:
+    if not protocol.startswith(SASL) and not is_loopback(host):
+        raise InvalidOptionError(
+            f"--{option}: host {host} listens beyond this machine, and {protocol} authenticates "
+            f"nobody; allowed is {SASL}{protocol}:// with --tokens-file "
+            f"(python -m sparklog.tokens makes a token)",
+            option=option,
+        )
 
 
 def bound_to(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
@@ -116,13 +149,18 @@ def _is_unspecified(host: str) -> bool:
     return (getattr(found, "ipv4_mapped", None) or found).is_unspecified
 
 
-def _with_scheme(text: str) -> tuple[str, str, int]:
-    scheme, colon, rest = text.rpartition("://")
-    if colon and scheme.upper() not in (SSL, PLAINTEXT):
+def _with_protocol(settings: Settings, text: str) -> tuple[str, str, int]:
+    """Return protocol, host and port. Raises InvalidOptionError."""
+    protocol, colon, rest = text.rpartition("://")
+    if not colon:
+        protocol = "PLAINTEXT" if settings.tokens_file is None else "SASL_PLAINTEXT"
+    elif protocol.upper() not in PROTOCOLS:
         raise InvalidOptionError(
-            f"--listen {text!r}: allowed is [SSL://]HOST:PORT", option="listen"
+            f"--listen {text!r}: allowed is [PROTOCOL://]HOST:PORT; protocols are "
+            f"{', '.join(PROTOCOLS)}",
+            option="listen",
         )
-    return (scheme.upper() or PLAINTEXT, *address(rest, "listen"))
+    return (protocol.upper(), *address(rest, "listen"))
 
 
 def address(text: str, option: str) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""`sparklog jobs scheduler`: every job at its interval, until SIGTERM or SIGINT."""
+"""`sparklog jobs scheduler`: every job at its interval, until a signal ends it."""
 
 import inspect
 from dataclasses import dataclass

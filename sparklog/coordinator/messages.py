@@ -38,6 +38,18 @@ class Tagged:
     nullable: bool = False
 
 
+def unsigned_varint(value: int) -> bytes:
+    """Return an unsigned varint."""
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
 class MessageReader:
     """Reads a message from its start. Its methods raise CorruptRecordError beyond the end."""
 
@@ -170,18 +182,6 @@ def _written(kind: Type, value: Any, flexible: bool) -> bytes:
 def _size(size: int, size_bytes: int, flexible: bool) -> bytes:
     """Return the encoded size of a field; -1 encodes null."""
     return unsigned_varint(size + 1) if flexible else size.to_bytes(size_bytes, "big", signed=True)
-
-
-def unsigned_varint(value: int) -> bytes:
-    """Return an unsigned varint."""
-    if value < 0x80:
-        return bytes((value,))
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def json_text(fields: Any) -> str:

@@ -23,7 +23,7 @@ def end_at_once_on_signals() -> None:
     """Let SIGTERM and SIGINT end the process, until the service handles them itself.
 
     By default Ctrl-C would show a traceback, and a container's first process ignores SIGTERM.
-    SIGHUP is SIGTERM from now on.
+    SIGHUP: see `hang_up_as_sigterm`.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit(0))
@@ -31,7 +31,7 @@ def end_at_once_on_signals() -> None:
 
 
 def hang_up_as_sigterm() -> None:
-    """Let SIGHUP do what SIGTERM does, also later: by default it kills the process.
+    """Let SIGHUP do whatever SIGTERM does when it comes; by default it kills the process.
 
     It comes when a terminal is closed. Under nohup it is ignored, and stays so.
     """

@@ -199,8 +199,8 @@ def work_for(service: str, log_level: str, work: "Callable[[Service], None]") ->
     Raises SystemExit if it fails.
     """
     name_program(f"{service} housekeeper")
-    # systemd sends SIGTERM to all processes, a closed terminal SIGHUP; the service ends this one
-    # when it ends.
+    # Signals to all processes of the service, as systemd sends them, are the service's: it ends
+    # this one when it ends.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     spare_memory()

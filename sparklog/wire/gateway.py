@@ -374,7 +374,8 @@ class Gateway:
 def _load_kernels() -> None:
     """Load the kernels that produce requests need. It takes longer than all other imports.
 
-    Alone, a gateway answers other requests meanwhile; beside others it has not joined yet.
+    Alone, or in its former place, a gateway answers other requests meanwhile. Else it has not
+    joined yet.
     """
     import_module("sparklog.record.client_batch")
 

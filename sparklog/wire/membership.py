@@ -10,8 +10,8 @@ compared.
                 whose id another one has got since, takes a free one. While another gateway has its
                 given id, or without a given id its addresses, it waits instead
     warming up  joining moves partitions and groups of other gateways to this one. So it first loads
-                what their requests need. Alone it joins at once, and so does one that the others
-                still count among them, after a crash
+                what their requests need. Alone it joins at once, and so does one whose addresses
+                the others still know, after a crash
 """
 
 import logging
@@ -74,15 +74,15 @@ class Membership:
     ) -> Broker:
         """Register this gateway; return it with its node id.
 
-        It calls `warm_up` before, if work of other gateways moves to this one when it joins.
+        Calls `warm_up` first if work of other gateways moves to this one.
         If another broker has the given id, the call waits DEAD_MS to see whether that broker is
         dead. Raises DuplicateBrokerRegistrationError when it is alive.
         """
         self._is_given = node_id is not None
+        if warm_up is not None and self._takes_work(endpoints):
+            warm_up()
         if node_id is not None:
             self._wait_for(node_id, endpoints)
-        if warm_up is not None and self._takes_work(endpoints, node_id):
-            warm_up()
 
         def plan(image: Image) -> Edit | Done:
             chosen = _node_id(image, endpoints) if node_id is None else node_id
@@ -194,11 +194,10 @@ class Membership:
             self._clock.sleep_ms(HEARTBEAT_MS / 6)
             self._look(node_id, held.incarnation)
 
-    def _takes_work(self, endpoints: tuple[Endpoint, ...], node_id: int | None) -> bool:
-        """Whether others are there, and none of them has the addresses or the id of this one."""
+    def _takes_work(self, endpoints: tuple[Endpoint, ...]) -> bool:
+        """Whether others are there, and none of them has the addresses of this one."""
         brokers = self._log.image().brokers
-        has_place = any(one.endpoints == endpoints for one in brokers.values())
-        return bool(brokers) and not has_place and node_id not in brokers
+        return bool(brokers) and all(one.endpoints != endpoints for one in brokers.values())
 
     def _declare_dead(self, broker: Broker) -> None:
         log.warning("broker %d shows no sign of life: it is declared dead", broker.node_id)

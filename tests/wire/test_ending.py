@@ -92,22 +92,30 @@ def test_a_service_that_compiles_ends_at_once(tmp_path: Path, service: str, numb
 
 
 SERVES = """
-start, end.GRACE_S = server.Server.{start}, 60
+start, close = server.Server.{start}, server.Server.{close}
 
 async def starts(*given, **named):
     await start(*given, **named)
     tell()
 
-server.Server.{start} = starts
+async def closes(*given, **named):
+    await close(*given, **named)
+    os.write(2, b"closed in order\\n")
+
+server.Server.{start}, server.Server.{close} = starts, closes
 """
 
 
-@pytest.mark.parametrize(("service", "start"), [("gateway", "start"), ("rest", "startup")])
+@pytest.mark.parametrize(
+    ("service", "steps"),
+    [("gateway", ("start", "close")), ("rest", ("startup", "shutdown"))],
+)
 def test_a_service_ends_in_order_when_its_terminal_is_closed(
-    tmp_path: Path, service: str, start: str
+    tmp_path: Path, service: str, steps: tuple[str, str]
 ) -> None:
-    with begun(service, tmp_path / "log", SERVES.format(start=start), 60_000) as (run, _):
-        assert "work is still under way" not in told_until_the_end(run, signal.SIGHUP)
+    code = SERVES.format(start=steps[0], close=steps[1])
+    with begun(service, tmp_path / "log", code, 60_000) as (run, _):
+        assert "closed in order" in told_until_the_end(run, signal.SIGHUP)
     assert list((tmp_path / "log").glob("__gateways/*.json")) == []
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from kio.static.primitive import i32Timedelta
 
@@ -108,7 +108,12 @@ def as_read(version: int, asked: FetchAsked, topics: Topics) -> FetchAsked:
     return asked._replace(topics=found)
 
 
+ONE = FetchAsked(0, 1, 0, READ_COMMITTED, 0, (), "")
+ONE_TOPIC: Topics = [("t", UUID(int=1), [PartAsked(0, 0, 0, 0, 0)])]
+
+
 class TestRequest:
+    @example(API.max_version, ONE, ONE_TOPIC)
     @given(VERSIONS, ASKED, TOPICS)
     def test_is_read_as_it_was_sent(self, version: int, asked: FetchAsked, topics: Topics) -> None:
         assert read(version, by_kio(version, asked, topics)) == as_read(version, asked, topics)

@@ -262,17 +262,18 @@ class TestProcesses:
         found = Processes(settings(processes=1), lambda _: killed, lambda _: found.end())
         assert found.run() == 0
 
-    def test_a_signal_during_the_start_ends_those_that_have_started(self) -> None:
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+    def test_a_signal_during_the_start_ends_those_that_have_started(self, number: int) -> None:
         made: list[Ended] = []
 
         def start(_: Settings) -> Ended:
-            made.append(Ended(None, -signal.SIGTERM))
+            made.append(Ended(None, -number))
             found.end()
             return made[-1]
 
         found = Processes(settings(processes=2), start)
         assert found.run() == 0
-        assert [one.exitcode for one in made] == [-signal.SIGTERM]
+        assert [one.exitcode for one in made] == [-number]
 
     def test_one_that_fails_says_why_in_one_line(self) -> None:
         with pytest.raises(SystemExit, match="^sparklog: error: it is no log dir$"):

@@ -30,6 +30,8 @@ class Process(Protocol):
 
 Start = Callable[[Settings], Process]
 
+ENDED: Final = (0, -signal.SIGTERM, -signal.SIGHUP)
+"""Exit codes of an end that was asked for; the signals end a process that still starts."""
 RESTART_S: Final = 1.0
 """The time between the end of a killed process and the start of its successor."""
 
@@ -100,7 +102,7 @@ class Processes:
                     self._rest(RESTART_S)
                     if not self._is_ending:  # by a signal meanwhile
                         self._begin(number)
-                elif one.exitcode not in (0, -signal.SIGTERM):  # of `end`, while it still starts
+                elif one.exitcode not in ENDED:
                     failed = failed or abs(one.exitcode)
                     self.end()
         return failed

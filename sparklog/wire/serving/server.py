@@ -223,7 +223,7 @@ async def _serve(settings: Settings) -> None:
 
 
 def serve(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT; with several `processes`, each instance has its own process.
+    """Serve until a signal ends it; with several `processes`, each instance has its own process.
 
     Raises as `Server`. With several processes it ends with SystemExit, with the exit code of the
     first process that failed, or 0.

@@ -127,10 +127,9 @@ async def _described(call: Call, group_id: str) -> Fields:
         return {**fields, "error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED}
     found = await ask_coordinator(call, ConsumerDescribeRequest(group_id), group_id)
     if found is None:
-        fields["error_message"] = await why_missing(
-            call, group_id, DescribeRequest(group_id), "consumer"
-        )
-        return {**fields, "error_code": ErrorCode.GROUP_ID_NOT_FOUND}
+        message = await why_missing(call, group_id, DescribeRequest(group_id), "consumer")
+        code = ErrorCode.GROUP_ID_NOT_FOUND
+        return {**fields, "error_code": code, "error_message": message}
     if isinstance(found, int):
         return {**fields, "error_code": found}
     image = await call.gateway.image()

@@ -157,7 +157,7 @@ async def end_txn(call: Call) -> Reply:
     if may_use(call, name):
         bumps = call.version >= BUMPS_SINCE
         step = Step(name, Producer(*producer))
-        if not bumps:  # as in `step_of`
+        if not bumps:  # before any other wait: see `step_of`
             step = bound(await image_in_time(call), step, ends=True)
         end = EndOfStep(step, is_commit=is_commit, bumps=bumps)
         await call.gateway.appends.join(end)

@@ -125,6 +125,18 @@ class TestWarmingUp:
         assert self.warmed_up(cluster, 2) == []
         assert sorted(cluster.brokers) == [0, 7]
 
+    def test_one_with_its_id_at_a_new_address_is_warm_before_it_waits(
+        self, cluster: Cluster
+    ) -> None:
+        """It waits until its former self is dead, and then takes work at once."""
+        cluster.joined(1)
+        cluster.joined(2, node_id=7)
+        before_ms = cluster.clock.boot_ms()
+        calls: list[float] = []
+        cluster.gateway().join(at(3), None, 7, lambda: calls.append(cluster.clock.boot_ms()))
+        assert calls == [before_ms]
+        assert cluster.brokers[7].endpoints == at(3)
+
 
 class TestLife:
     def test_others_see_who_joins_and_leaves(self, cluster: Cluster) -> None:

@@ -20,6 +20,7 @@ from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.leases import Leases
 from sparklog.metadata.names import entry_path
 from tests.logs import append, catalog, live_rows, new_topic
+from tests.wire.processes import IN_TERMINAL
 
 pytestmark = pytest.mark.spark
 
@@ -50,8 +51,7 @@ def scheduler(log_dir: str, verify_ms: int = -1) -> Iterator["subprocess.Popen[s
     """A scheduler of retention, five times a second, and perhaps of verify."""
     file = Path(log_dir).parent / "scheduler.toml"
     file.write_text(CONFIG.format(log_dir=log_dir, verify_ms=verify_ms))
-    command = ["env", "--default-signal=HUP"]  # under nohup it would be ignored
-    command += [sys.executable, "-m", "jobs.scheduler", "--config", str(file)]
+    command = [*IN_TERMINAL, sys.executable, "-m", "jobs.scheduler", "--config", str(file)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:
         try:
             yield started

@@ -9,6 +9,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+IN_TERMINAL = ("env", "--default-signal=HUP")
+"""Tests that run under nohup ignore SIGHUP, and so would their processes."""
+
 
 class GatewayProcess:
     """A gateway at one address, started any number of times; `environ` are variables of its own."""
@@ -18,8 +21,8 @@ class GatewayProcess:
     ) -> None:
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
-        self._command = [sys.executable, "-m", "sparklog", "gateway", "--log-dir", str(log_dir)]
-        self._command += ["--listen", self.address, *options]
+        self._command = [*IN_TERMINAL, sys.executable, "-m", "sparklog", "gateway"]
+        self._command += ["--log-dir", str(log_dir), "--listen", self.address, *options]
         self._environ = os.environ | (environ or {})
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -14,7 +14,7 @@ import pytest
 
 from sparklog.admin import AdminClient
 from tests.waiting import until
-from tests.wire.processes import is_alive
+from tests.wire.processes import IN_TERMINAL, is_alive
 
 SERVICES = {
     "gateway": (
@@ -35,8 +35,6 @@ def hangs(*_):
     time.sleep(600)
 """
 PATIENCE_S = 120
-IN_TERMINAL = ("env", "--default-signal=HUP")
-"""Tests that run under nohup ignore SIGHUP, and so would their processes."""
 Told = tuple["subprocess.Popen[str]", int]
 
 

@@ -12,10 +12,11 @@ step, the second one leaves it out and tries again a minute later. The log dir k
 which a job with a long interval is due (`maintenance.timetable`): a restart neither repeats nor
 forgets a run.
 
-On SIGTERM, SIGINT or SIGHUP the current steps are finished, and the exit code is 0. When the
-session's JVM is lost, the run that notices it reports it, and the process ends with exit code 1:
-its supervisor (systemd, Kubernetes) starts a new one. Several schedulers may serve one log dir:
-leases keep them from doing the same work. A wrong configuration is exit code 2.
+On SIGTERM, SIGINT or SIGHUP the current steps are finished, and the exit code is 0; a terminal
+that is closed ends the JVM, too. When the session's JVM is lost, the run that notices it reports
+it, and the process ends with exit code 1: its supervisor (systemd, Kubernetes) starts a new one.
+Several schedulers may serve one log dir: leases keep them from doing the same work. A wrong
+configuration is exit code 2.
 """
 
 import json

@@ -45,9 +45,9 @@ def without_connector_options(
 ) -> dict[str, Any]:
     """Return the options that have a meaning here; warn about the others (SparklogWarning).
 
-    `client_options` are the options that may also be given as kafka.<name>. A plain <name> wins in
-    any spelling: it comes behind the others, and of an option's spellings the last one counts.
-    Raises InvalidOptionError for kafka.<name> if <name> is one of REFUSED_CLIENT_CONFIGS.
+    `client_options` are the options that may also be given as kafka.<name>; a plain <name> wins, in
+    any spelling. Raises InvalidOptionError for kafka.<name> if <name> is one of
+    REFUSED_CLIENT_CONFIGS.
     """
     ignored = {name.lower() for name in IGNORED_OPTIONS}
     ours = {option.name.lower() for option in client_options}
@@ -69,8 +69,8 @@ def without_connector_options(
             prefixed.setdefault(client_config, value)
         else:
             _warn(name)
-    rest = {name: value for name, value in prefixed.items() if name not in kept}
-    return {**rest, **kept}
+    plain = {name.lower().replace("_", ".") for name in kept}
+    return {**{name: value for name, value in prefixed.items() if name not in plain}, **kept}
 
 
 def _warn(name: str) -> None:

@@ -305,9 +305,10 @@ def parse_options(
 
 def _unknown(name: str, options: Sequence[Option]) -> str:
     names = {option.name.lower(): option.name for option in options}
-    near = get_close_matches(name.lower().replace("_", "."), names, n=1)
+    dotted = name.lower().replace("_", ".")
+    near = get_close_matches(dotted, names, n=1)
     hint = f"; did you mean {names[near[0]]}?" if near else ""
     for place, others in _PLACES.items():
-        if name.lower() in (option.name.lower() for option in others):
+        if dotted in (option.name.lower() for option in others):
             hint = f", which is for {place}"
     return f"unknown option {name}{hint} (known: {', '.join(sorted(names.values()))})"

@@ -260,7 +260,7 @@ def merge_explicit(
     if row is not None:
         raise UnknownTopicError(
             f"row {row} names partition {named[row]}; "
-            f"the topic has partitions 0 to {num_partitions - 1}, and gives one to rows without",
+            f"the topic has partitions 0 to {num_partitions - 1}, and a row with null gets one",
             partition=int(named[row]),
             row=row,
         )

@@ -49,8 +49,7 @@ def produce_all(
     """
     from sparklog.spark.writing.write_job import WriteJob, writing_catalog
 
-    if not frames:
-        raise InvalidOptionError("produce_all takes at least one DataFrame", option="frames")
+    _check_given(frames, offsets, options)
     for df in frames.values():
         require_batch(df)
     require_workers(next(iter(frames.values())).sparkSession)
@@ -63,6 +62,16 @@ def produce_all(
         jobs[name] = WriteJob.planned(catalog, {**given, "topic": name}, columns)
         rows[name] = df.select(*columns)
     return _written(catalog, rows, jobs, _committed(offsets or {}), given)
+
+
+def _check_given(frames: object, offsets: object, options: Mapping[str, Any]) -> None:
+    if not isinstance(frames, Mapping) or not frames:
+        raise InvalidOptionError("frames must be {topic: DataFrame}, with one at least")
+    if offsets is not None and not isinstance(offsets, Mapping):
+        told = type(offsets).__name__
+        raise InvalidOptionError(f"offsets are a {told}: they must be {{group: offsets}}")
+    if any(name.lower() == "topic" for name in options):
+        raise InvalidOptionError("option topic is not allowed here: frames name the topics")
 
 
 def _committed(offsets: Mapping[str, OffsetsJson | Offsets]) -> "GroupOffsets":
@@ -88,8 +97,8 @@ def _written(
     from sparklog.spark.writing.write_rows import written_segments
     from sparklog.transactions.with_offsets import commit_with_offsets, has_landed
 
-    topics = [job.plans[name].topic for name, job in jobs.items()]
     app_id, version = given["txnAppId"], given["txnVersion"]
+    topics = [job.plans[name].topic for name, job in jobs.items()]
     if app_id is not None and has_landed(catalog, topics, offsets, app_id, version):
         writes = [job.write(name, ()) for name, job in jobs.items()]
         landed = catalog.commit_all(writes, operation=PRODUCE)

@@ -10,15 +10,14 @@ txn             the query's id and the batch's are Delta's txnAppId and txnVersi
 from collections.abc import Mapping
 from os import PathLike, fspath
 from typing import Any, Final
-from warnings import catch_warnings, simplefilter
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import StructType
 
 from sparklog.config.connector import without_connector_options
-from sparklog.config.options import SOURCE_OPTIONS, parse_options
-from sparklog.errors import InvalidOptionError, SparklogWarning, UsageError
+from sparklog.config.options import BATCH_ONLY, SOURCE_OPTIONS, parse_options
+from sparklog.errors import InvalidOptionError, UsageError
 from sparklog.spark.connect import is_connect
 from sparklog.spark.newest import KEY, committed_unless_given, newest
 from sparklog.spark.schema import output_schema
@@ -72,16 +71,13 @@ def _check(log_dir: str, topic: str, options: Mapping[str, Any]) -> None:
     """Refuse unknown and settled options, and a topic that is not there."""
     from sparklog.metadata.catalog import Catalog
 
-    with catch_warnings():
-        simplefilter("ignore", SparklogWarning)  # the stream itself warns
-        kept = without_connector_options(options)
-    given, settings = parse_options(SOURCE_OPTIONS, kept)
-    for name in ("columns", "subscribe"):
+    given, settings = parse_options(SOURCE_OPTIONS, without_connector_options(options))
+    for name in ("assign", "columns", "subscribe", "subscribePattern", *BATCH_ONLY):
         if given[name] is not None:
-            raise InvalidOptionError(
-                f"option {name} is not allowed here: the table has all columns of the one topic",
-                option=name,
-            )
+            why = "a stream has no end and reads no past"
+            if name not in BATCH_ONLY:
+                why = "the table has all columns of the one topic"
+            raise InvalidOptionError(f"option {name} is not allowed here: {why}", option=name)
     Catalog(open_files(log_dir, settings)).topic(topic)
 
 

@@ -139,6 +139,8 @@ def checked_options(options: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapp
 def checked_writer(given: DataStreamWriter) -> DataStreamWriter:
     """Return what `write` has returned. Raises UsageError if it is no writer."""
     if not hasattr(given, "start"):  # a client of Spark Connect has another class of writers
+        if hasattr(given, "stop"):  # a query that `write` has started
+            given.stop()
         raise UsageError(
             f"write returned {given!r}: it must return the writer of its DataFrame "
             f"(df.writeStream…), and leave start() to stream_history"

@@ -9,7 +9,6 @@ from sparklog.config.connector import (
     REFUSED_CLIENT_CONFIGS,
     without_connector_options,
 )
-from sparklog.config.options import PRODUCE_OPTIONS, parse_options
 from sparklog.errors import InvalidOptionError, SparklogWarning
 
 
@@ -37,10 +36,9 @@ class TestOptionsOfTheConnector:
     @pytest.mark.parametrize("name", ["compression.type", "compression_type", "Compression.Type"])
     def test_of_a_producer_give_way_to_ours(self, name: str) -> None:
         given = {name: "lz4", "kafka.compression.type": "zstd"}
-        for options in (given, dict(reversed(given.items()))):
-            parsed, _ = parse_options(PRODUCE_OPTIONS, without_connector_options(options))
 
-            assert parsed["compression.type"] == "lz4"
+        assert without_connector_options(given) == {name: "lz4"}
+        assert without_connector_options(dict(reversed(given.items()))) == {name: "lz4"}
 
     def test_that_are_ours_too_pass_without_a_word(self) -> None:
         with warnings.catch_warnings():

@@ -94,6 +94,7 @@ class TestNames:
         [
             (SOURCE_OPTIONS, "history", "sparklog.spark.consume"),
             (CONSUME_OPTIONS, "topic", "writes in Spark"),
+            (CONSUME_OPTIONS, "batch_size", "writes in Spark"),
             (CONSUME_OPTIONS, "maxOffsetsPerTrigger", "streaming reads in Spark"),
             (PRODUCE_OPTIONS, "includeheaders", "reads in Spark"),
         ],

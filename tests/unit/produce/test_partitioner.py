@@ -338,8 +338,8 @@ class TestMergeExplicit:
             self.merge(pa.array([None, wrong, 0], pa.int64()))
 
         assert caught.value.message == (
-            f"row 1 names partition {wrong}; the topic has partitions 0 to 2, and gives one to "
-            "rows without"
+            f"row 1 names partition {wrong}; the topic has partitions 0 to 2, and a row with null "
+            "gets one"
         )
 
     def test_other_types_are_refused(self) -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import create_autospec
 
 import pytest
 from pyspark.sql.streaming.query import StreamingQuery
@@ -83,7 +84,15 @@ class TestOptions:
         assert settings == {"X": "y"}
 
 
-@pytest.mark.parametrize("given", [None, StreamingQuery.__new__(StreamingQuery)])
-def test_what_is_no_writer_is_refused(given: Any) -> None:
-    with pytest.raises(UsageError, match=r"write returned .*leave start\(\) to stream_history"):
-        checked_writer(given)
+def test_what_is_no_writer_is_refused() -> None:
+    nothing: Any = None
+    with pytest.raises(UsageError, match=r"write returned None.*leave start\(\) to stream_history"):
+        checked_writer(nothing)
+
+
+def test_a_query_that_is_started_is_stopped() -> None:
+    """Goal: its rows do not come again with the next call."""
+    query = create_autospec(StreamingQuery, instance=True)
+    with pytest.raises(UsageError, match="write returned"):
+        checked_writer(query)
+    query.stop.assert_called_once_with()

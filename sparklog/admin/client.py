@@ -295,7 +295,7 @@ class AdminClient:
         States are as the protocol spells them, in any case: Empty, Stable, PreparingRebalance, ….
         Raises LogDirError.
         """
-        wanted = {one.lower() for one in states}, {one.lower() for one in types}
+        wanted = tuple({one.lower() for one in several(given)} for given in (states, types))
         return [
             one
             for one in self._groups.listed()
@@ -365,7 +365,7 @@ class AdminClient:
 
     def list_transactions(self, states: Collection[str] = ()) -> list[TransactionDescription]:
         """Return the transactional ids, by name; with `states` those in one of them."""
-        return self._transactions.list(states)
+        return self._transactions.list(tuple(several(states)))
 
     def describe_transactions(self, ids: Iterable[str]) -> list[TransactionDescription]:
         """Return transactional ids. Raises UsageError (TRANSACTIONAL_ID_NOT_FOUND)."""

@@ -34,7 +34,7 @@ from sparklog.admin.erase_segment import (
 from sparklog.admin.erase_table import TableErased, begin, end, erase_table, strangers
 from sparklog.config.keys import LONG_MAX
 from sparklog.config.topic import TopicConfig, every_config
-from sparklog.errors import CommitConflictError, InvalidOptionError, TopicClosedError
+from sparklog.errors import CommitConflictError, InvalidOptionError, TopicClosedError, UsageError
 from sparklog.fleet import Fleet
 from sparklog.log.names import QUARANTINE
 from sparklog.log.roll import RollPolicy
@@ -118,9 +118,10 @@ def erase(
 
     A text stands for its UTF-8 bytes. Raises UnknownTopicError, InvalidOptionError without a key,
     TopicClosedError, CommitConflictError, CorruptRecordError for a damaged segment (nothing of it
-    is replaced then), UsageError for a table that another writer has changed.
+    is replaced then), UsageError for a key of another type, and for a table that another writer has
+    changed.
     """
-    wanted = tuple(sorted({key.encode() if isinstance(key, str) else key for key in keys}))
+    wanted = tuple(sorted({_bytes_of(key) for key in keys}))
     if not wanted:
         raise InvalidOptionError("no key: give the keys whose records go", option="key")
     topic = catalog.topic(name)
@@ -130,6 +131,12 @@ def erase(
     table = erase_table(catalog, topic, wanted, fleet, dry_run=dry_run)
     end(catalog, topic, number)
     return erasure.report(table, dry_run=dry_run)
+
+
+def _bytes_of(key: object) -> bytes:
+    if not isinstance(key, str | bytes):
+        raise UsageError(f"{key!r} is no key: give a text or bytes")
+    return key.encode() if isinstance(key, str) else key
 
 
 class _Hit(NamedTuple):

@@ -22,7 +22,7 @@ def several(given: Iterable[Name]) -> Iterable[Name]:
     Raises UsageError for a single one, which would count as the list of its letters.
     """
     if isinstance(given, str | bytes):
-        raise UsageError(f"{given!r} is a single one: give a list, [{given!r}]")
+        raise UsageError(f"{given!r} is one text, and would count as its letters: give a list")
     return given
 
 

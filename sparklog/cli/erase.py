@@ -94,7 +94,7 @@ def _print(report: "EraseReport") -> None:
         f"  {counted(report.searched, 'segment')} searched, {report.spared:,} spared by their key "
         f"indexes, {counted(report.moved, 'slice')} moved out of shared segments"
     )
-    if not (report.dry_run or report.is_empty):
+    if not report.dry_run:
         print(f"  vacuum can delete the last file {_from(report.files_gone_ms)}")
     print(f"  not reached: {'; '.join(report.outside)}")
 

@@ -127,17 +127,17 @@ class Entries:
             tries += 1
             trouble: SparklogError | None = None
             try:
-                if self._files.put_new(path, data, ready=ready):
-                    return self._landed(stamp, looked_ms)
+                has_put = self._files.put_new(path, data, ready=ready)
             except StorageError as error:
-                trouble = without_frames(error)  # they hold the requests of the commit
+                has_put, trouble = False, without_frames(error)  # they hold the commit's requests
+            if has_put:
+                return self._landed(stamp, looked_ms)
             is_refused = is_refused and isinstance(trouble, StoragePermissionError)
             found, unread = self._in_slot(stamp.version)
             if found is not None:
                 if found != data:
                     return self._lost(stamp.version, found)
-                self._check_log(stamp)
-                return Outcome.LANDED
+                return self._landed(stamp, looked_ms)
             waited_ms = self._clock.boot_ms() - begun_ms
             if is_refused and trouble is not None and waited_ms > REFUSED_PUT_MS:
                 raise trouble  # nothing that was put can still land
@@ -196,11 +196,24 @@ class Entries:
                 raise MissingFileError(
                     f"{entry_path(version - 1)} is gone: the metadata log was deleted or replaced"
                 )
-        elif version < newest_mark(self._files).first_kept:
-            self._files.delete(entry_path(version))
+        elif self._is_cleaned(version):
             return Outcome.CLEANED
         self._check_log(stamp)
         return Outcome.LANDED
+
+    def _is_cleaned(self, version: int) -> bool:
+        """Return whether a slot was cleaned; then its entry is deleted again."""
+        path = entry_path(version)
+        try:
+            is_cleaned = version < newest_mark(self._files).first_kept
+            if is_cleaned:
+                self._files.delete(path)
+        except StorageError as error:
+            raise CommitOutcomeUnknownError(
+                f"{path} was put late, and it is not known whether its slot was cleaned "
+                f"({error}): {REPLAY}"
+            ) from error
+        return is_cleaned
 
     def _check_log(self, stamp: Stamp) -> None:
         """Delete an entry again if the log below it was replaced in place.

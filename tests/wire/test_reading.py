@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from kio.static.primitive import i64Timedelta
 
@@ -58,7 +58,12 @@ def by_kio(version: int, topics: Any, instance: str | None, retention_ms: int) -
     return encoded(request)
 
 
+A_ZERO_AS_METADATA = [("t", [(0, 0, 0, "\0")])]
+"""Its bytes look like those of a topic without metadata."""
+
+
 class TestOffsetCommit:
+    @example(API.max_version, A_ZERO_AS_METADATA, None, -1)
     @given(VERSIONS, TOPICS, st.none() | TEXTS, st.integers(-1, 9))
     def test_is_read_as_it_was_sent(
         self, version: int, topics: Any, instance: str | None, retention_ms: int

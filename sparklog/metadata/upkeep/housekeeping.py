@@ -81,7 +81,7 @@ def wait_for_folds() -> None:
     with _lock:
         threads = [house.thread for house in _houses.values()]
     for thread in threads:
-        if thread is not None:
+        if thread is not None and thread.is_alive():  # it may have not begun yet
             thread.join(EXIT_WAIT_SECONDS)
 
 

@@ -327,8 +327,8 @@ class OwnedShard:
             end_offset = await self._log.end_offset()
         except SparklogError as error:
             self.end(error)
-            return
-        await self.caught_up(end_offset)
+        else:
+            await self.caught_up(end_offset)
         while not self.is_over and (
             self._others.first is not None or self._at_end in self._in_flight
         ):

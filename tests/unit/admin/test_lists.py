@@ -29,6 +29,9 @@ def log_dir(tmp_path: Path) -> TemporaryLogDir:
         (AdminClient.consumer_group_lags, "g"),
         (AdminClient.delete_consumer_groups, "g"),
         (AdminClient.describe_transactions, "id"),
+        (AdminClient.list_transactions, "Ongoing"),
+        (lambda admin, state: admin.list_consumer_groups(states=state), "Empty"),
+        (lambda admin, kind: admin.list_consumer_groups(types=kind), "classic"),
         (lambda admin, key: admin.erase("a", key), "k"),
         (lambda admin, key: admin.erase("a", key), b"k"),
     ],
@@ -36,7 +39,7 @@ def log_dir(tmp_path: Path) -> TemporaryLogDir:
 def test_a_single_name_or_key_is_refused(
     log_dir: TemporaryLogDir, call: Callable[[AdminClient, Any], object], one: str | bytes
 ) -> None:
-    with pytest.raises(UsageError, match=f"{one!r} is a single one: give a list, "):
+    with pytest.raises(UsageError, match=f"{one!r} is one text, .* give a list"):
         call(log_dir.admin, one)
 
     assert log_dir["a"].values() == [b"value"]
@@ -60,6 +63,7 @@ def test_a_single_name_or_key_is_refused(
             r"'d' is no partition: give \(topic, partition\)",
         ),
         (AdminClient.list_offsets, {"d": -1}, UsageError, "'d' is no partition"),
+        (lambda admin, keys: admin.erase("a", keys), [b"a", 3], UsageError, "3 is no key"),
     ],
 )
 def test_other_objects_are_refused(

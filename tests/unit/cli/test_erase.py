@@ -31,12 +31,6 @@ class TestErase:
         assert "vacuum can delete the last file from 20" in text
         assert "not reached: exports, backups" in text
 
-    def test_that_finds_nothing_speaks_of_no_file(self, sparklog: CommandLine) -> None:
-        text = sparklog.done("erase", "--topic", "t", "--key", "nobody").text
-
-        assert text.startswith("t: 0 records removed from 0 segments, 0 rows from 0 files")
-        assert "vacuum" not in text
-
     @pytest.mark.parametrize(
         "delay",
         ["file.delete.delay.ms", "sparklog.reader.grace.ms", "sparklog.orphan.retention.ms"],

@@ -185,6 +185,7 @@ class TestDeletedTopic:
         steps = vacuum(JobContext(mine, LocalFleet()), [], {})
 
         assert [line for step in steps for line in executed(step).problems] == []
+        assert "gone" not in ids(log_dir)
 
     def test_a_writer_who_knew_it_gets_an_error(self, log_dir: str) -> None:
         """Also one whose catalog was open all the while."""

@@ -15,6 +15,7 @@ from sparklog.errors import (
     StorageError,
 )
 from sparklog.log.names import CLUSTER_METADATA, uuid7
+from sparklog.metadata import entries
 from sparklog.metadata import log as metadata_log
 from sparklog.metadata.history import files as h
 from sparklog.metadata.log import MetadataLog
@@ -241,6 +242,9 @@ class _Stalling:
     def __getattr__(self, name: str) -> object:
         return getattr(self._world.files, name)
 
+    def ends_stalling(self) -> None:
+        self._meanwhile, self._lands_first = lambda: None, False
+
     def put_new(self, path: str, data: bytes, **options: Any) -> bool:
         files: Files = self._world.files
         if self._lands_first:
@@ -277,6 +281,47 @@ class TestALatePut:
         assert (paths.count(entry.log_path) == 1) == lands_first == (outcome is CommitConflictError)
         assert world.files.stat(entry_path(2)) is None
         assert read(world.fresh()) == read(world.log) == read(log)
+        late.ends_stalling()
+        log.commit(lambda image: appended(image, segment(0, 4712)), [TOPIC_ID])
+        assert read(world.fresh()) == read(log)
+
+    @pytest.mark.parametrize("lands_first", [True, False])
+    def test_is_unknown_if_the_mark_cannot_be_read(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, lands_first: bool
+    ) -> None:
+        def fail(*_: object) -> None:
+            raise StorageError("no route to host")
+
+        def meanwhile() -> None:
+            fill_and_clean(world)
+            monkeypatch.setattr(entries, "newest_mark", fail)
+
+        late = _Stalling(world, meanwhile, lands_first=lands_first)
+        log = MetadataLog(late, world.clock)  # type: ignore[arg-type] # a part of Files is enough
+
+        with pytest.raises(CommitOutcomeUnknownError, match="put late.*no route to host"):
+            log.commit(lambda image: appended(image, segment(0, 4711)), [TOPIC_ID])
+
+    def test_whose_answer_is_lost_is_taken_back(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        late = _Stalling(world, lambda: fill_and_clean(world), lands_first=False)
+        put_new, is_lost = late.put_new, iter([True])
+
+        def without_answer(path: str, data: bytes, **given: Any) -> bool:
+            has_put = put_new(path, data, **given)
+            if path == entry_path(2) and next(is_lost, False):
+                raise StorageError("the answer was lost")
+            return has_put
+
+        monkeypatch.setattr(late, "put_new", without_answer)
+        log = MetadataLog(late, world.clock)  # type: ignore[arg-type] # a part of Files is enough
+
+        with pytest.raises(CommitConflictError):
+            log.commit(
+                lambda image: appended(image, segment(0, 4711)), [TOPIC_ID], housekeeping=False
+            )
+        assert world.files.stat(entry_path(2)) is None
 
     def test_that_the_history_has_forgotten_is_unknown(
         self, world: World, monkeypatch: pytest.MonkeyPatch
